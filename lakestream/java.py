@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from lakestream.errors import PrerequisiteError
-from lakestream.values import dataclass
 
 OLDEST = 17
 """The oldest major version that Spark 4 runs on."""

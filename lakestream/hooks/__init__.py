@@ -7,10 +7,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.errors import Place, StatementError
 from lakestream.language.model import ShowStreams
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from sqlglot import exp

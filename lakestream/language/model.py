@@ -7,13 +7,12 @@ it stands, so that an error found later still points at its place.
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from lakestream.language.policies import OnClose, Refire
 from lakestream.language.quoting import quoted
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.errors import Place

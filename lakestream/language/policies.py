@@ -5,11 +5,9 @@ What many places ask is a property of all cases; a case says where its answer is
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.model import Duration, Fragment, TableName

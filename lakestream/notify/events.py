@@ -10,6 +10,7 @@ Source of the rules: TDengine, "Stream processing: notifications". The relations
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.language.model import (
@@ -19,7 +20,6 @@ from lakestream.language.model import (
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.triggers.kinds import is_cut_by_rows, is_of_instants
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger

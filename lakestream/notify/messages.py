@@ -7,10 +7,9 @@ process, has the id and the text that it had before.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

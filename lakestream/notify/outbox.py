@@ -6,7 +6,7 @@ one tick, its transaction id says of which. They are sent once the tick's output
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, StorageError, StreamError
@@ -25,7 +25,6 @@ from lakestream.storage.delta import (
     timestamp_literal,
 )
 from lakestream.storage.sessions.session import frame_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -7,12 +7,11 @@ and the connection goes to an address that was judged.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from lakestream.language.expressions.targets import WEBSOCKETS, read_target
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import PASSES, ROW, TABLE, WINDOW_INVALIDATION, EventRules
 from lakestream.notify.outbox import COLUMNS
 from lakestream.triggers.kinds import type_in_messages
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

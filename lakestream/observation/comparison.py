@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakestream.language.quoting import quoted
 from lakestream.storage.rows.views import view_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.creation.compile import expectations_of
 from lakestream.engine.streams.quarantine import RESULTS_SUFFIX, SOURCE_SUFFIX
 from lakestream.language.model import QUARANTINE
 from lakestream.storage.records.registry import Checked, Totals
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.storage.records.registry import Progress, StreamRecord

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
@@ -11,7 +12,6 @@ from lakestream.storage.columns.times import read_time
 from lakestream.storage.columns.types import spark_type_of
 from lakestream.storage.rows.reading import query_arrow
 from lakestream.storage.tables.table import capabilities
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.streams.origins import columns_of_stream
 from lakestream.engine.streams.target import output_shape
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

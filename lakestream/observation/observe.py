@@ -5,6 +5,7 @@ Reads what lies in the lake, through delta-rs; it changes nothing and needs no S
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from lakestream.language.streams import trigger_of
 from lakestream.observation.windows import with_windows
 from lakestream.storage.delta import capabilities, read_arrow
 from lakestream.storage.tables.datafiles import data_files, file_times
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.reading.relations import Relations, history_of
@@ -14,7 +14,6 @@ from lakestream.language.quoting import quoted
 from lakestream.observation.comparison import Comparison
 from lakestream.storage.delta import read_spark
 from lakestream.storage.records.registry import TickPlan
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

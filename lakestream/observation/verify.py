@@ -7,7 +7,7 @@ rows count, which windows fire, what they hold), and compares with the output ta
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NotRequired, TypedDict
@@ -34,7 +34,6 @@ from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.rows.views import view_of, view_of_sql
 from lakestream.storage.sessions.session import few_partitions
 from lakestream.storage.tables.datafiles import rows_in
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -6,6 +6,7 @@ for tbname; OUTPUT_SUBTABLE); the provenance columns are lakestream's own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.quoting import DELTA, quoted
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

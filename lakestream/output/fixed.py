@@ -6,12 +6,12 @@ rows from others', so that what it rewrites, recalculates and verifies are its o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakestream.language.expressions.parsing import parse_expression
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.model import Fragment, StreamDefinition

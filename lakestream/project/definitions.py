@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from lakestream.errors import LakestreamError, ProjectError, StatementError
 from lakestream.language import model
 from lakestream.language.expressions.parsing import parse_query, place_in
 from lakestream.language.iotdb import values
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

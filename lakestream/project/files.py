@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import ConfigError, LakestreamError, Place, ProjectError, StatementError, did_you_mean
@@ -14,7 +14,6 @@ from lakestream.language.model import UseDatabase
 from lakestream.language.reading.parameters import Filling
 from lakestream.language.reading.words import read_words
 from lakestream.settings import PROJECT_FILE, project_file
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.errors import LakestreamError

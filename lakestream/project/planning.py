@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import LakestreamError, Place, StatementError
@@ -19,7 +19,6 @@ from lakestream.project.unlisted import unlisted, unlisted_of_tree
 from lakestream.statements.dispatch import Statements
 from lakestream.statements.streams import NOT_INCREMENTAL, refuse_replacing
 from lakestream.storage.records.definitions import Definitions
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

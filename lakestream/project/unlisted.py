@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted, quoted_path
 from lakestream.storage.records.definitions import Definitions
 from lakestream.storage.tables.datafiles import data_files, rows_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,6 +11,7 @@ import ssl
 import sys
 import threading
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,6 @@ from lakestream.storage.places.versions import has_links
 from lakestream.storage.records.audit import Audit
 from lakestream.storage.records.tokens import Tokens
 from lakestream.storage.sessions.jobs import hand_over_slots
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -18,7 +19,6 @@ from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.delta import delete_where, update_where
 from lakestream.storage.rows.reading import timestamp_literal
 from lakestream.storage.writes.values import convert, parse_time, sql_literal
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language import model

@@ -7,7 +7,7 @@ taken under the lake's lock, each by itself, so that ticks go on in between.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from lakestream.storage.delta import Rules, Table, Upkeep, is_table, keep_up, re
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.records.audit import Audit
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

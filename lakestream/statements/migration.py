@@ -13,7 +13,7 @@ A crash in between leaves the old layout or the new one, and the next migration 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from lakestream.engine.base.faults import crash_point
@@ -24,7 +24,6 @@ from lakestream.errors import LakestreamError
 from lakestream.language.quoting import quoted
 from lakestream.output.columns import FLAT, TBNAME
 from lakestream.storage.delta import read_spark, rewrite
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

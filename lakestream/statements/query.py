@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import Relation, compile_query
@@ -20,7 +21,6 @@ from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.rows.views import view_of
 from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
 from lakestream.storage.sessions.session import check_error
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

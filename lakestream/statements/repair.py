@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,6 @@ from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
 from lakestream.storage.writes.mending import damage_of, mend
 from lakestream.storage.writes.mending import recover as recover_table
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

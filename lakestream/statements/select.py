@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.result import Result
 from lakestream.errors import StatementError
 from lakestream.statements.status import stream_statuses
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

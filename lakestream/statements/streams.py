@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from lakestream.engine.base.result import Result
@@ -15,7 +16,6 @@ from lakestream.errors import (
 from lakestream.language import model
 from lakestream.storage.places.claims import forget_claim
 from lakestream.triggers.kinds import is_periodic
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.result import Result
@@ -17,7 +17,6 @@ from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.workspace import DEFAULT_DATABASE
 from lakestream.storage.names.subtables import Subtables
 from lakestream.storage.writes.feed import switch_feed_on
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -12,7 +12,6 @@ import yaml
 
 from lakestream.errors import LakestreamError, Place, StatementError, did_you_mean
 from lakestream.language import DIALECTS
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,6 @@ from lakestream.settings import PROJECT_FILE, ProjectFile, Settings, profile_nam
 from lakestream.statements.workspace import DEFAULT_DATABASE
 from lakestream.storage.delta import read_arrow
 from lakestream.testing.comparing import difference, different_events, plain_value
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -33,7 +33,6 @@ from lakestream.storage.tables.table import refusals_named
 from lakestream.timeseries.large import write_large
 from lakestream.timeseries.series import blocks_into, check_targets, placements
 from lakestream.triggers.resample import Resample
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from sys import maxsize
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
@@ -32,7 +32,6 @@ from lakestream.storage.names.tree import DEVICE, TIME
 from lakestream.storage.records.definitions import TriggerRecord
 from lakestream.storage.tables.table import refusals_named
 from lakestream.timeseries.points import AT, OF
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -5,6 +5,7 @@ The same points, series and commits as :mod:`lakestream.timeseries.points` makes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from lakestream.storage.delta import commit, lies_behind, read_spark, timestamp_
 from lakestream.storage.names.tree import DEVICE, TIME
 from lakestream.storage.sessions.session import frame_of
 from lakestream.timeseries.points import by_columns, missing_series, type_of_spark
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -30,7 +30,6 @@ from lakestream.language.quoting import quoted
 from lakestream.storage.delta import read_commits
 from lakestream.storage.names.tree import DEVICE, TIME, table_name
 from lakestream.storage.rows.reading import plain, rows_of_files
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -5,7 +5,7 @@ A second point at the time of another one replaces it; a measurement without a v
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
@@ -26,7 +26,6 @@ from lakestream.storage.delta import (
 from lakestream.storage.names.table_info import Column
 from lakestream.storage.names.tree import DEVICE, TIME, Tree
 from lakestream.storage.writes.values import convert
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.storage.places.claims import try_claim
 from lakestream.storage.places.leases import TREE
 from lakestream.storage.tables.looks import one_look
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

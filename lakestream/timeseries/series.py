@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
@@ -24,7 +25,6 @@ from lakestream.storage.rows.views import view_of
 from lakestream.storage.tables.datafiles import rows_between
 from lakestream.timeseries.points import AT, OF, Block, block_of, missing_series, type_of_arrow
 from lakestream.triggers.resample import shifted
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

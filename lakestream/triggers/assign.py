@@ -14,6 +14,7 @@ ticks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.language.model import (
@@ -27,7 +28,6 @@ from lakestream.language.model import (
 from lakestream.triggers.cut import SpanGrid
 from lakestream.triggers.grid import Grid, grid_of
 from lakestream.triggers.sqltime import floor_div
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ after the last row, and are numbered by ``low``: of those that begin at one inst
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.language.model import CountTrigger, SessionTrigger, StateTrigger
 from lakestream.triggers.grid import Grid
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,8 @@ State is two instants a group (first, newest), so it is a function of the histor
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.triggers.grid import Grid

@@ -13,6 +13,7 @@ Monday, and CALENDAR are lakestream's own rules.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from datetime import datetime
 from math import gcd
 from typing import TYPE_CHECKING
@@ -35,7 +36,6 @@ from lakestream.triggers.sqltime import (
     to_instant,
     to_local,
 )
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.model import Duration, GridTrigger

@@ -14,13 +14,13 @@ A midnight that clocks skip is the instant at which they skip it (ours).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from lakestream.language.model import MICROS
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.model import PeriodTrigger

@@ -9,12 +9,11 @@ length of the gap, one that comes twice is the first of the two (ours).
 from __future__ import annotations
 
 import calendar
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.iotdb.values import Span, TimeoutPolicy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
@@ -13,7 +14,6 @@ from lakestream.cli.base.session import quoted_stream
 from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, Place
 from lakestream.language.model import TableName
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -13,7 +13,6 @@ import click
 
 from lakestream.errors import ConfirmationNeededError, LakeError, LakestreamError
 from lakestream.language.quoting import quoted_path
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

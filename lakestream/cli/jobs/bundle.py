@@ -7,6 +7,7 @@ passed over when it runs elsewhere.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from lakestream.errors import ConfigError, did_you_mean, extra
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

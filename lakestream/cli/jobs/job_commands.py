@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +12,6 @@ import click
 
 from lakestream.cli.base.output import print_json, print_table
 from lakestream.cli.base.session import PROGRAM, Session, command
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

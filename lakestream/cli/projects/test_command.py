@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from lakestream.cli.base.failures import INTERRUPTED
 from lakestream.cli.base.output import print_json
 from lakestream.cli.base.session import Session, command
 from lakestream.errors import PrerequisiteError, StatementError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

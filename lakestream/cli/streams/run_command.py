@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +12,6 @@ from lakestream.cli.base.names import streams_option
 from lakestream.cli.base.output import described, print_json, print_table
 from lakestream.cli.base.session import PROGRAM, Session, command, progress_option
 from lakestream.errors import StreamError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,6 +6,7 @@ Where rows have an order, it is that of time; among rows of equal time the small
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -13,7 +14,6 @@ from sqlglot import exp
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.aggregates import is_aggregate
 from lakestream.language.common.templates import made
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,6 @@ from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.common.dialect import DURATION_FUNCTION
 from lakestream.language.common.interpolation import FILLS, INTERPOLATION
 from lakestream.language.expressions.parsing import place_in
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakestream.language.quoting import quoted
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -11,7 +12,6 @@ from lakestream.errors import StatementError
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, group_keys
 from lakestream.language.expressions.parsing import place_in, text_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

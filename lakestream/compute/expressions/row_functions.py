@@ -8,6 +8,7 @@ each window of a stream as any other query is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -33,7 +34,6 @@ from lakestream.compute.expressions.row_calls import (
 )
 from lakestream.errors import LakestreamError
 from lakestream.language.expressions.parsing import place_in
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

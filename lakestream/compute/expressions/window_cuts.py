@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -17,7 +18,6 @@ from lakestream.compute.expressions.levels import (
     raw,
 )
 from lakestream.errors import StatementError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from lakestream.compute.expressions.functions import call
 from lakestream.compute.expressions.levels import AFTER, SO_FAR, TIME_PSEUDO_COLUMNS, N, raw
 from lakestream.errors import StatementError
 from lakestream.language.expressions.parsing import conjuncts
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

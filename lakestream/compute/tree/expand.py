@@ -6,12 +6,12 @@ series (the devices) were created.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
 from lakestream.compute.tree.series_types import NUMBERS, type_of
 from lakestream.language.iotdb.paths import ANY_NODE, Path, Series
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

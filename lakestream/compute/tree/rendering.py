@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -21,7 +22,6 @@ from lakestream.language.iotdb.expressions import (
 )
 from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
 from lakestream.language.iotdb.types import SPARK_TYPES
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

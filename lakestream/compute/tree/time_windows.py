@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakestream.values import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

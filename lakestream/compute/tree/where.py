@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.compute.tree.expand import Operand, Output, one_each, refuse_types
 from lakestream.compute.tree.series_types import NUMBERS, Typing, check_condition
 from lakestream.compute.tree.used import of_device
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -8,7 +8,7 @@ table a view of itself at the tick's version.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -37,7 +37,6 @@ from lakestream.language.expressions.parsing import (
 )
 from lakestream.language.expressions.versions import as_of
 from lakestream.language.quoting import quoted
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

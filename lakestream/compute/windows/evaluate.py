@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
@@ -31,7 +32,6 @@ from lakestream.compute.windows.window_rows import TRIGGER_ROWS, WindowRows, bes
 from lakestream.language.common.query_clauses import group_keys, said
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,7 @@ row. A change leaves all rows be but those of the keys that :mod:`lakestream.com
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -17,7 +17,6 @@ from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.compute.windows.calculation import COLUMNS, READ
 from lakestream.compute.windows.leads import Core, Key, NotKeyedError, names_of
 from lakestream.compute.windows.reach import with_columns
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

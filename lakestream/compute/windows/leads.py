@@ -5,7 +5,7 @@ What is not understood is left out of the conditions: then more keys are touched
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,7 +14,6 @@ from lakestream.compute.windows.calculation import COLUMNS, READ
 from lakestream.compute.windows.reach import join_kind, uncast, with_columns
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted, quoted_text
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

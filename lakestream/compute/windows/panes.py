@@ -7,11 +7,10 @@ qualify.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

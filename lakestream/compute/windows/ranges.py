@@ -7,6 +7,7 @@ end; a window combines one of each (van Herk 1992, Gil and Werman 1993, for extr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -16,7 +17,6 @@ from lakestream.compute.windows.calculation import ALIAS
 from lakestream.compute.windows.panes import partials
 from lakestream.triggers.assign import ORDER_OF_ROWS
 from lakestream.triggers.sqltime import floor_div
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

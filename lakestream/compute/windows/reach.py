@@ -9,7 +9,7 @@ windows are found than have changed, and never fewer.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -18,7 +18,6 @@ from lakestream.compute.expressions.functions import aggregates, is_aggregate_ca
 from lakestream.compute.windows.calculation import ALIAS, COLUMNS, OF_GROUP, READ
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

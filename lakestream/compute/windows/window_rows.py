@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ALIAS, READ, ROWS, WINDOWS
 from lakestream.language.quoting import quoted
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.keyed import Keyed, among, each_once
 from lakestream.storage.records.states import StateChanges
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

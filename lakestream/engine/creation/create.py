@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -45,7 +45,6 @@ from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import capabilities
 from lakestream.storage.records.registry import Compiled, StreamRecord
 from lakestream.triggers.kinds import is_each_row, is_periodic, is_session
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

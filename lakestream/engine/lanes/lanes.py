@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from lakestream.engine.rounds.engine import engine_beside
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

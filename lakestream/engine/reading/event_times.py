@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -17,7 +18,6 @@ from lakestream.storage.columns.times import Part, ReadTime, check_kind
 from lakestream.storage.columns.types import fields_within, types_of
 from lakestream.storage.names.table_info import refuse_other_time, with_read_time, with_time_column
 from lakestream.storage.rows.reading import rows_of_files
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -10,7 +11,6 @@ from lakestream.compute.windows.calculation import OF_GROUP, READ
 from lakestream.engine.base.names import TBNAME
 from lakestream.language.quoting import DELTA, SPARK, quoted
 from lakestream.output.columns import micros
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

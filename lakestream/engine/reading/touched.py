@@ -8,7 +8,7 @@ there now and that were there before: so it does not matter in which order they 
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
@@ -18,7 +18,6 @@ from lakestream.engine.reading.relations import EVER, STATE, empty_view
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import read_commits
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ live ticks: it can neither hold them up for longer than a part nor see more than
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -22,7 +22,6 @@ from lakestream.errors import StatementError
 from lakestream.storage.delta import rows_between
 from lakestream.storage.records.registry import Recalculation
 from lakestream.triggers.kinds import counts_rows
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -21,7 +21,6 @@ from lakestream.engine.windows.family import Snapshot
 from lakestream.errors import StorageError
 from lakestream.storage.delta import commit_digest
 from lakestream.storage.records.registry import Begun, Progress, Resynced, TablePosition, TickPlan
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

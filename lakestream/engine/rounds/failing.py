@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -24,7 +24,6 @@ from lakestream.storage.sessions.session import (
     has_lost_spark,
 )
 from lakestream.storage.tables.table import storage_refusal
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

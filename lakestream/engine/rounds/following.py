@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import newest_time, oldest_time, to_micros
 from lakestream.engine.rounds.runtime import position_of
 from lakestream.engine.windows.once.rebuilding import REBUILD
 from lakestream.storage.records.registry import WITHDRAWN, HistorySlice, Instant, Progress
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import Services, StreamRuntime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
@@ -10,7 +10,6 @@ from lakestream.engine.base.instants import to_micros
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport, position_of
 from lakestream.storage.delta import read_commits
 from lakestream.storage.records.registry import Progress, TablePosition, Totals, checked_together
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

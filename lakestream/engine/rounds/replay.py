@@ -9,7 +9,7 @@ Nothing is written into the lake: the table lies in a folder that goes with the 
 from __future__ import annotations
 
 import json
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ from lakestream.errors import StorageError, StreamError
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.delta import CommitTag, Tables, commit, create_alike, read_commits, read_spark
 from lakestream.storage.records.registry import WITHDRAWN, TickPlan
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StorageError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

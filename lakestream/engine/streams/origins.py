@@ -7,6 +7,7 @@ the source's time, or of what the group is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
@@ -16,7 +17,6 @@ from sqlglot.lineage import lineage as lineage_of
 
 from lakestream.compute.windows.calculation import ALIAS
 from lakestream.compute.windows.window_rows import TRIGGER_ROWS
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

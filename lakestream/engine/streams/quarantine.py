@@ -7,7 +7,7 @@ mended can be inserted from there.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.names import visible_columns
@@ -16,7 +16,6 @@ from lakestream.language.common.source import place_of
 from lakestream.language.model import DROP, QUARANTINE
 from lakestream.output.columns import OutputColumn
 from lakestream.storage.names.table_info import Column
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

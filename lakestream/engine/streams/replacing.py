@@ -6,6 +6,7 @@ Spark always a span. What lies there and does not give way is written again with
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.language.quoting import DELTA, SPARK, delta_name, delta_text, quoted
@@ -13,7 +14,6 @@ from lakestream.output.columns import micros
 from lakestream.storage.delta import align, read_arrow, timestamp_literal
 from lakestream.storage.rows.reading import among, arrow_frame, instant_literal
 from lakestream.storage.writes.keys import meets_keys
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

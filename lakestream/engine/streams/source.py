@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -13,7 +14,6 @@ from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.quoting import quoted, quoted_text
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.model import Fragment

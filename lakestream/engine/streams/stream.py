@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from lakestream.engine.base.state import gids_sql
 from lakestream.engine.streams.expectations import stays_sql
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.triggers.kinds import is_periodic, late_rows_refire, step_us
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

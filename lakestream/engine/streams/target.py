@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -37,7 +37,6 @@ from lakestream.storage.names.table_info import Column
 from lakestream.storage.records.stream import ERRORS_SUFFIX
 from lakestream.storage.sessions.altering import alter
 from lakestream.storage.tables.table import first_line
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
@@ -19,7 +20,6 @@ from lakestream.storage.delta import (
 )
 from lakestream.storage.rows.reading import instant_literal
 from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -5,14 +5,13 @@ Spark says of a query only that it failed. So the windows are halved until those
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -17,7 +18,6 @@ from lakestream.notify.rows import outbox_rows
 from lakestream.output.columns import subtable_sql
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_sql
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

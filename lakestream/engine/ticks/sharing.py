@@ -9,7 +9,7 @@ follows, a commit to each output, is done stream by stream.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import MANY_GROUPS, nullable, with_number
@@ -19,7 +19,6 @@ from lakestream.engine.reading.transport import ARROW, transport_by
 from lakestream.engine.windows.grid.family import by_update
 from lakestream.storage.rows.views import view_of, view_of_rows
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

@@ -5,12 +5,11 @@ All of it is decided by durable state and the clock: which windows are open, and
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
 from lakestream.engine.base.state import DELAYS
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.engine.windows.family import Step
 from lakestream.engine.windows.said import extent
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.reading.queries import changes_sql, empty_state_sql, net_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, STATE
 from lakestream.storage.delta import changes_spark, read_spark
 from lakestream.storage.rows.views import view_of, view_of_sql
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

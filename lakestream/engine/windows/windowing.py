@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -33,7 +34,6 @@ from lakestream.triggers.assign import PlacedGrid, assigner_of
 from lakestream.triggers.cut import SpanGrid, cut_of
 from lakestream.triggers.grid import grid_of
 from lakestream.triggers.kinds import fragments_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.source import Source

@@ -11,6 +11,7 @@ that NOW is.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -20,7 +21,6 @@ from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.templates import made
 from lakestream.language.common.time_formats import read_time, shown_time
 from lakestream.language.quoting import quoted_text
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ are Spark's. Sources: eKuiper's manual (sqls/functions), and the engine where th
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp
@@ -18,7 +18,6 @@ from lakestream.language.common.dialect import SparkFunctions
 from lakestream.language.common.query_clauses import TDengineParser
 from lakestream.language.expressions.parsing import parse_in, place_in
 from lakestream.language.reading.durations import read_compound
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

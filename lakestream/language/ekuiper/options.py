@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
@@ -13,7 +13,6 @@ from lakestream.language.policies import Drop, DropByArrival
 from lakestream.language.reading.durations import read_compound, read_duration
 from lakestream.language.reading.literals import take_string
 from lakestream.language.reading.words import Kind
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

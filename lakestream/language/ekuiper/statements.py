@@ -8,7 +8,7 @@ a row the row's own time.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,6 @@ from lakestream.language.tdengine.clauses import read_into, read_layout
 from lakestream.language.tdengine.draft import Draft
 from lakestream.language.tdengine.expectations import read_expectation
 from lakestream.language.tdengine.triggers import ReadTrigger
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,6 +5,7 @@ The catalog's part (which tables and columns there are, and their types) is chec
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,6 @@ from lakestream.language.expressions.parsing import (
 )
 from lakestream.language.expressions.written import refuse_unwritten
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

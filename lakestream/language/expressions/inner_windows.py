@@ -5,6 +5,7 @@ Source of the rules: TDengine, "Window Partitioning Queries" of the query manual
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -15,7 +16,6 @@ from lakestream.language.common.query_clauses import INNER_WINDOW, SLICES, Inner
 from lakestream.language.expressions.intervals import check_no_gaps, check_offset, check_positive, check_step
 from lakestream.language.model import Duration
 from lakestream.language.reading.durations import read_duration
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.expressions.inner_windows import PlaceOf

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -22,7 +22,6 @@ from lakestream.language.model import Fragment
 from lakestream.language.reading.identifiers import take_identifier
 from lakestream.language.reading.reader import Reader
 from lakestream.language.reading.words import Kind, read_words
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from lakestream.values import dataclass
 
 Takes = Literal["numbers", "texts", "truth", "any"]
 

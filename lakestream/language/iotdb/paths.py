@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
 
 from lakestream.language.quoting import quoted
-from lakestream.values import dataclass
 
 ANY_NODE, ANY_NODES = "*", "**"
 ROOT = "root"

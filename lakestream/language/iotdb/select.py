@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from lakestream.language.iotdb.values import Fill, Item, RowGroup, Select, Targe
 from lakestream.language.reading.identifiers import take_identifier
 from lakestream.language.reading.literals import take_value
 from lakestream.language.reading.words import Kind
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.edited import Edit, Edited
 from lakestream.language.common.source import Source
 from lakestream.language.reading.words import enclosed
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

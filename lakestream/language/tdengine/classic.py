@@ -7,7 +7,7 @@ select list the calculation over the rows of the window, in which ``_wstart`` st
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -52,7 +52,6 @@ from lakestream.language.tdengine.expectations import read_expectation
 from lakestream.language.tdengine.notification import read_classic_notify
 from lakestream.language.tdengine.tables import type_name
 from lakestream.language.tdengine.triggers import ReadTrigger, read_trigger
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

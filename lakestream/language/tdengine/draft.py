@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.language.expressions.checks import StreamFacts, check_stream
@@ -22,7 +22,6 @@ from lakestream.language.model import (
 )
 from lakestream.language.names import free_name, name_of_text
 from lakestream.language.tdengine.options import Options
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError, StatementError

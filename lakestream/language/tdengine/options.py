@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
@@ -11,7 +11,6 @@ from lakestream.language.policies import Delayed, Exact, Follow, Ignore, OnClose
 from lakestream.language.reading.identifiers import take_table_name
 from lakestream.language.reading.literals import refuse_unit, take_duration, take_instant
 from lakestream.language.reading.words import Kind
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.language.expressions.checks import check_row_expression
@@ -23,7 +23,6 @@ from lakestream.language.reading.identifiers import refuse_duplicate, take_colum
 from lakestream.language.reading.literals import refuse_unit, take_duration
 from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.calendar import read_calendar
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError

@@ -8,7 +8,7 @@ those that a change touches are computed again, is found once its tables are kno
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -36,7 +36,6 @@ from lakestream.language.reading.literals import take_string
 from lakestream.language.tdengine.draft import Draft, definition
 from lakestream.language.tdengine.options import Options
 from lakestream.language.tdengine.triggers import ReadTrigger
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from lakestream.server.api.guard import RequestRefused
 from lakestream.server.api.permits import asker_of, is_about_queries, kills, require_statements, sees_as
 from lakestream.server.process.statements import Sent
 from lakestream.storage.records.tokens import Scope
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,7 +22,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from lakestream.server.shown.documents import ErrorDocument, Problem
 from lakestream.storage.records.tokens import Principal, Scope, pass_of_token
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Send

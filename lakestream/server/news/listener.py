@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.server.process.supervisor import tell_supervisor
 from lakestream.server.shown.reader import tick_document
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

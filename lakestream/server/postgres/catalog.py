@@ -7,6 +7,7 @@ nothing else in reach.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.server.postgres.failing import refusal
 from lakestream.server.postgres.values import type_number
 from lakestream.storage.columns.types import arrow_type
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,6 +8,7 @@ import logging
 import re
 import secrets
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pg_mimic import BaseSession, PgError, PgServer
@@ -26,7 +27,6 @@ from lakestream.server.postgres.failing import refusal, told
 from lakestream.server.postgres.session import LakeSession
 from lakestream.server.postgres.wording import split
 from lakestream.server.process.connections import HEAD_SECONDS
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import socket

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pg_mimic import TEXT, BaseSession, Portal, ResultColumn, Statement, StaticStatement
@@ -20,7 +21,6 @@ from lakestream.server.postgres.failing import problem_told, refusal, told
 from lakestream.server.postgres.values import told_rows
 from lakestream.server.postgres.wording import filled, parameters, split, worded
 from lakestream.server.shown.documents import StatementRequest
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

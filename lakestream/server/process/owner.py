@@ -6,13 +6,12 @@ import json
 import os
 import socket
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 from lakestream.storage.places.leases import read_roll
 from lakestream.storage.places.lock import try_lock
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

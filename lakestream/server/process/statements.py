@@ -6,10 +6,10 @@ import asyncio
 import threading
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakestream.errors import BusyError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -6,6 +6,7 @@ are; of anything else an expression gives the time. The table stays as it is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -13,7 +14,6 @@ from zoneinfo import ZoneInfo
 from lakestream.errors import StatementError
 from lakestream.language.model import TIME_UNITS
 from lakestream.language.quoting import quoted, quoted_path
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

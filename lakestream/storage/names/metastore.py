@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -10,7 +11,6 @@ from lakestream.errors import StatementError, StorageError
 from lakestream.language.model import CatalogName
 from lakestream.language.quoting import quoted, quoted_path, quoted_text
 from lakestream.storage.tables.table import first_line
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

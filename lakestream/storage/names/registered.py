@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.records.keyed import KeyedTable, key_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

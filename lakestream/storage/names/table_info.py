@@ -7,13 +7,12 @@ keeps it.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage.columns.times import kept_time, read_time
 from lakestream.storage.columns.types import spark_type_of, type_within
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
@@ -19,7 +20,6 @@ from lakestream.language.iotdb.values import TableMapping
 from lakestream.language.model import Fragment, TableName
 from lakestream.storage.names.table_info import Column
 from lakestream.storage.records.keyed import KeyedTable, Known
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from lakestream.errors import LakeError, NotSupportedError, StorageError
 from lakestream.storage.places import files
 from lakestream.storage.places.attempts import attempted
 from lakestream.storage.places.layout import MARKER, SYSTEM_FOLDER, Layout
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,12 +14,11 @@ import json
 import os
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from lakestream.errors import BusyError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

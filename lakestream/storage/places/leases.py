@@ -15,7 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 from contextlib import contextmanager
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
@@ -24,7 +24,6 @@ from lakestream.errors import StorageError
 from lakestream.storage.places.attempts import attempted
 from lakestream.storage.places.files import is_uri, read_bytes, store_answers
 from lakestream.storage.places.versions import newest, put_next
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

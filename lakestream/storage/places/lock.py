@@ -14,14 +14,13 @@ import socket
 import threading
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from lakestream.errors import BusyError
 from lakestream.storage.places.files import write_bytes
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

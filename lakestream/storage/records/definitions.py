@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.records.keyed import KeyedTable, Known, Row
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from lakestream.values import dataclass
 
 RecalculationStatus = Literal["Waiting", "Running", "Done"]
 

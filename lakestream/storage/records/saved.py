@@ -7,7 +7,7 @@ is not known here is kept with its record and written back as it was.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakestream.storage.records.job import Failure, Recalculation
@@ -22,7 +22,6 @@ from lakestream.storage.records.tick import (
     TickPlan,
     Totals,
 )
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

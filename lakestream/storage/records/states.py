@@ -11,6 +11,7 @@ lakestream has no ticks in it: each of its commits is a whole state.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, Schema, Transaction, write_deltalake
@@ -24,7 +25,6 @@ from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import LOG_KEPT, is_table
 from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

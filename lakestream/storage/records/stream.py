@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
 from lakestream.storage.places.layout import SYSTEM_FOLDER
-from lakestream.values import dataclass
 
 Status = Literal["Running", "Retrying", "Stopped", "Failed"]
 

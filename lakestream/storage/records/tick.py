@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.tables.log import commit_digest
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

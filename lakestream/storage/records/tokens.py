@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from lakestream.errors import ConfigError
 from lakestream.language.quoting import delta_text
 from lakestream.storage.records.keyed import KeyedTable
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

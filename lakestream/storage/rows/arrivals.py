@@ -8,6 +8,7 @@ place of one has its place; files that several were rewritten to (OPTIMIZE) have
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -24,7 +25,6 @@ from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.tables.datafiles import data_files, is_elsewhere
 from lakestream.storage.tables.log import CommitInfo, WrittenFile, commit_name, read_commits
 from lakestream.storage.tables.looks import once
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.storage.places.scratch import scratch_folder
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.storage.rows.reading import arrow_frame
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

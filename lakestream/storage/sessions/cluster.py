@@ -10,11 +10,11 @@ import json
 import re
 import socket
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lakestream.errors import BusyError, ConfigError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

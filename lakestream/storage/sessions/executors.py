@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError
 from lakestream.storage.sessions.cluster import Executor, is_standalone, room_said, workers_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +28,6 @@ from lakestream.errors import LakestreamError, PrerequisiteError
 from lakestream.java import check_java
 from lakestream.storage.places.scratch import user_folder
 from lakestream.storage.sessions.archive import archive_beside, make_archive
-from lakestream.values import dataclass
 
 _SCALA = "2.13"
 _HASHES = Path(__file__).with_name("jars.sha256")

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
@@ -46,7 +47,6 @@ from lakestream.storage.sessions.stores import (
     store_configuration,
 )
 from lakestream.storage.tables.table import first_line
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
 from lakestream.errors import BusyError, PrerequisiteError, SparkGoneError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

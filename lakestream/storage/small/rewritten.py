@@ -14,13 +14,13 @@ import re
 import sqlite3
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.places.scratch import user_folder
 from lakestream.storage.small.exact import NotExactError
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

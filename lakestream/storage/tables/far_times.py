@@ -7,13 +7,13 @@ times is known by their statistics.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from lakestream.errors import StreamError
 from lakestream.storage.places import files
 from lakestream.storage.tables.log import FAR_US, read_commits
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,6 @@ from urllib.parse import unquote
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
 from lakestream.storage.tables.looks import once
-from lakestream.values import dataclass
 
 Action = dict[str, Any]
 

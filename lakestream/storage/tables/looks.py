@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator

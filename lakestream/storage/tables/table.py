@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name, has_commit
 from lakestream.storage.tables.looks import is_new
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

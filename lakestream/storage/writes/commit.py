@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.table import LOG_KEPT, first_line
 from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -20,7 +21,6 @@ from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
 from lakestream.storage.writes.keys import meets_keys, span_of
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from lakestream.storage.sessions.altering import run_on
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import capabilities, first_line
 from lakestream.storage.writes.edits import retried
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

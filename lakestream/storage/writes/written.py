@@ -10,9 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,6 +6,7 @@ fires again as it did then.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
@@ -21,7 +22,6 @@ from lakestream.storage.records.registry import TickPlan
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.storage.sessions.session import checkpointed
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

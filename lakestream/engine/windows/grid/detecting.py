@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import summary_of, summary_sql
@@ -19,7 +20,6 @@ from lakestream.engine.windows.totals import spans_of, total
 from lakestream.engine.windows.waiting import check_groups, check_windows
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

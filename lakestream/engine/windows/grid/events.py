@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
@@ -10,7 +11,6 @@ from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
 from lakestream.notify.events import WINDOW_INVALIDATION
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.reading.relations import EVER, EXTREMES, by_size
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

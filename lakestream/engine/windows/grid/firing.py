@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakestream.compute.windows.calculation import ROWS
@@ -14,7 +14,6 @@ from lakestream.engine.windows.grid.detecting import detected, fired_of
 from lakestream.engine.windows.grid.events import GridEvents
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.storage.rows.views import view_of_rows
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

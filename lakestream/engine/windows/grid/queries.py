@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import gids_sql
 from lakestream.triggers.detect import Detection, NetDetection
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.engine.windows.family import Advance, Step
@@ -9,7 +10,6 @@ from lakestream.engine.windows.grid.detecting import Detecting
 from lakestream.engine.windows.grid.firing import Firing
 from lakestream.engine.windows.grid.updating import Updating
 from lakestream.engine.windows.steps import DelayedStep, RecomputeStep
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.windows.family import TickInput

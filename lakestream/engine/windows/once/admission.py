@@ -7,6 +7,7 @@ admitted, whatever has become of the source since. Each commit is judged against
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
@@ -23,7 +24,6 @@ from lakestream.storage.columns.times import iso
 from lakestream.storage.delta import POSITION
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ later ones are made anew, and take the place of theirs.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,6 @@ from lakestream.storage.delta import read_commits
 from lakestream.storage.records.registry import TickPlan
 from lakestream.storage.rows.views import view_of_sql
 from lakestream.triggers.assign import Move
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

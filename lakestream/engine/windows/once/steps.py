@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +11,6 @@ from lakestream.engine.windows.family import Advance, Step
 from lakestream.engine.windows.once.admission import Admission, newest_of
 from lakestream.engine.windows.once.rebuilding import REBUILD, RangeRebuilding, Rebuilding
 from lakestream.engine.windows.said import extent
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange

@@ -5,6 +5,7 @@ All of it is over values: nothing is read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.windows.rows.extents import holds, one_of_each_start, overlaps
@@ -12,7 +13,6 @@ from lakestream.engine.windows.rows.groups import Happening
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
 from lakestream.triggers.cut import DETAILS
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -8,7 +8,7 @@ or holds a changed row, fires again.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.engine.base.state import CLOSED, EXPIRED
@@ -30,7 +30,6 @@ from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.tables import CutTables
 from lakestream.storage.rows.views import view_of_rows
 from lakestream.triggers.cut import NO_SEEDS
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.reading.relations import EVER
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.windows.rows.policy import keeps_expired
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream

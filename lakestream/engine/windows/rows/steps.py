@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.engine.reading.queries import changes_sql
@@ -18,7 +18,6 @@ from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_windows
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_sql
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

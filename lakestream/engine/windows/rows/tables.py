@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
-from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
