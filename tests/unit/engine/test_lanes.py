@@ -82,7 +82,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spark]:
 @pytest.fixture
 def lake(tmp_path: Path, spark: Spark) -> Iterator[Lake]:
     del spark
-    with Lake(tmp_path / "lake", settings=_settings()) as lake:
+    with Lake(tmp_path / "lake", settings=_settings(lock_wait_seconds=5)) as lake:
         for name in ("slow", "slow2", "quick"):
             lake.sql(f"CREATE TABLE m_{name} (ts TIMESTAMP, v INT)")
             lake.sql(_stream(name))
