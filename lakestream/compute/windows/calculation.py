@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
@@ -138,6 +138,13 @@ class Calculation:
     used: frozenset[str] = field(default_factory=frozenset)
     orders_rows: bool = False
     carried: tuple[int, ...] = ()
+
+    @cached_property
+    def reads_of_groups(self) -> tuple[tuple[str, str], ...]:
+        """The views of reads of a group's own subtable, each with the group's column."""
+        reads = self.query.find_all(exp.Subquery)
+        metas = (node.meta for node in reads if node.meta.get(OF_GROUP) and node.meta.get(READ))
+        return tuple((meta[READ].view, meta[OF_GROUP]) for meta in metas)
 
 
 def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:

@@ -545,16 +545,16 @@ def _is_bounded(query: exp.Select, source: exp.Expr) -> bool:
     if read.relation.types.get(read.relation.time_column.lower(), "timestamp") != "timestamp":
         return False
     names = {source.alias.lower()} | (set() if query.args.get("joins") else {""})
-    ends = {"_twstart": exp.GTE, "_twend": exp.LT}
-    found = {
-        part.expression.name
-        for part in conjuncts(where.this)
-        if isinstance(part, (exp.GTE, exp.LT))
-        and _is_column(part.this, names, read.relation.time_column)
-        and _is_column(part.expression, {ALIAS}, part.expression.name)
-        and isinstance(part, ends.get(part.expression.name, ()))
-    }
-    return found == ends.keys()
+    parts = conjuncts(where.this)
+    return all(
+        any(
+            isinstance(part, kind)
+            and _is_column(part.this, names, read.relation.time_column)
+            and _is_column(part.expression, {ALIAS}, end)
+            for part in parts
+        )
+        for end, kind in (("_twstart", exp.GTE), ("_twend", exp.LT))
+    )
 
 
 def _is_column(node: exp.Expr, tables: set[str], name: str) -> bool:

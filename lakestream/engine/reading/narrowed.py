@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from lakestream.compute.windows.calculation import OF_GROUP, READ
 from lakestream.engine.base.names import TBNAME
 from lakestream.language.quoting import DELTA, SPARK, quoted
 from lakestream.output.columns import micros
@@ -76,11 +73,8 @@ def of_groups(stream: Stream, summary: pa.Table) -> tuple[Narrowed, Sequence[One
     """
     if summary.num_rows > MAX_LITERALS:
         return {}, ()
-    narrowed = {
-        node.meta[READ].view: (OneOf(TBNAME, summary[node.meta[OF_GROUP]]),)
-        for node in stream.calculation.query.find_all(exp.Subquery)
-        if node.meta.get(OF_GROUP) and node.meta.get(READ)
-    }
+    reads = stream.calculation.reads_of_groups
+    narrowed = {view: (OneOf(TBNAME, summary[group]),) for view, group in reads}
     columns = {quoted(column): column for column in stream.changed_columns}
     own = [
         OneOf(columns[group], summary[name])
