@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.statements.workspace import Workspace
-    from lakestream.storage.records.registry import Recalculation, StreamRecord
+    from lakestream.storage.records.registry import Accepted, Recalculation, StreamChanges, StreamRecord
 
 
 T = TypeVar("T")
@@ -167,9 +167,24 @@ class StreamStatements:
         if record is not None:
             if statement.ignore_untreated:
                 self.at.engine.skip(record)
-            record = self.at.registry.update(record.uuid, status="Running", last_error=None)
+            accepted = self._accepted(record)
+            changes: StreamChanges = {"status": "Running", "last_error": None}
+            if accepted is not None:
+                changes["accepted"] = accepted
+            record = self.at.registry.update(record.uuid, **changes)
             self._take_up(record)
         return Result(message=f"started stream {statement.name}" if record else "there was no such stream")
+
+    def _accepted(self, record: StreamRecord) -> Accepted | None:
+        """Return where the output of a stream is that others changed: it is gone on with as it is."""
+        from lakestream.storage.records.registry import Accepted, TablePosition
+
+        output = self.at.catalog.find_table(*record.output.split(".", 1))
+        if output is None or not (record.last_error or "").startswith("OUTPUT_TOUCHED: "):
+            return None
+        progress = self.at.registry.last(record.uuid)[1]
+        place = TablePosition.of(self.at.catalog.handles.latest(output.path))
+        return Accepted(progress.tick if progress else 0, place)
 
     def stop(self, statement: model.StopStream) -> Result:
         """STOP STREAM."""

@@ -10,6 +10,7 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
 from tests.faults.meters import STREAM, TUMBLING, Story, expected, rows_of, same
+from tests.tiers import leaving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,18 +65,69 @@ def checkpoint(story: Story) -> None:
     output(story).create_checkpoint()
 
 
-@pytest.mark.parametrize("upkeep", [compact, compact_and_vacuum, checkpoint])
-def test_upkeep_of_an_output_disturbs_nothing(story: Story, upkeep: Callable[[Story], None]) -> None:
-    upkeep(story)
+def spark_sql(statement: str) -> Callable[[Story], None]:
+    def touch(story: Story) -> None:
+        story.spark.sql(statement.format(t=f"delta.`{story.output}`"))
+
+    return touch
+
+
+UPKEEP = {
+    "compact": compact,
+    "vacuum": compact_and_vacuum,
+    "checkpoint": checkpoint,
+    "optimize": spark_sql("OPTIMIZE {t}"),
+    "properties": spark_sql("ALTER TABLE {t} SET TBLPROPERTIES ('theirs' = '1')"),
+    "no_rows": spark_sql("INSERT INTO {t} SELECT * FROM {t} WHERE false"),
+}
+
+
+@pytest.mark.parametrize("upkeep", leaving(UPKEEP, lambda name: name != "compact"))
+def test_upkeep_of_an_output_disturbs_nothing(story: Story, upkeep: str) -> None:
+    UPKEEP[upkeep](story)
     more(story)
     story.crash("C6b")
-    upkeep(story)
+    UPKEEP[upkeep](story)
     story.run()
     story.check()
 
 
-def test_rows_that_others_took_out_stay_out_until_they_are_recalculated(story: Story) -> None:
-    output(story).delete("n = 0")
+TOUCHES = {
+    "deleted": lambda story: output(story).delete("n = 0"),
+    "deleted by Spark": spark_sql("DELETE FROM {t} WHERE n = 0"),
+    "updated by Spark": spark_sql("UPDATE {t} SET n = n + 1"),
+    "inserted by Spark": spark_sql("INSERT INTO {t} SELECT * FROM {t} LIMIT 1"),
+    "merged by Spark": spark_sql("MERGE INTO {t} o USING {t} n ON o.at = n.at WHEN MATCHED THEN DELETE"),
+    "overwritten by Spark": spark_sql("INSERT OVERWRITE {t} SELECT * FROM {t} LIMIT 1"),
+    "replaced by Spark": spark_sql("CREATE OR REPLACE TABLE {t} USING delta AS SELECT * FROM {t}"),
+}
+
+
+def touched(story: Story, touch: str) -> None:
+    TOUCHES[touch](story)
+    more(story)
+    story.run()
+    status = story.status()
+    code = (status.last_error or "").partition(": ")[0]
+    assert (status.status, code) == ("Failed", "OUTPUT_TOUCHED")
+    assert story.status("z").lag == 0
+
+
+@pytest.mark.parametrize("touch", leaving(TOUCHES, lambda name: name != "deleted"))
+def test_rows_that_others_changed_stop_the_stream_and_resync_leads_out(story: Story, touch: str) -> None:
+    touched(story, touch)
+    with story.opened() as lake:
+        lake.sql(f"RECALCULATE STREAM {STREAM} RESYNC")
+    story.run()
+    story.check()
+    assert story.verify()
+
+
+@pytest.mark.long
+def test_a_started_stream_leaves_the_rows_as_they_are_until_they_are_recalculated(story: Story) -> None:
+    touched(story, "deleted")
+    with story.opened() as lake:
+        lake.sql(f"START STREAM {STREAM}")
     more(story)
     story.run()
     status = story.status()

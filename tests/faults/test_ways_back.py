@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from lakestream.clock import SystemClock
 from lakestream.lake import Lake
@@ -156,6 +157,54 @@ def write_anew(table: Path) -> None:
         write_deltalake(str(table), rows, mode="append")
 
 
+def rows_of(table: Path) -> pa.Table:
+    return pa.table(DeltaTable(str(table)).to_pyarrow_table())
+
+
+def append_foreign(table: Path) -> None:
+    """Append a row that is there, and one that names no window."""
+    rows = rows_of(table).slice(0, 1)
+    at = rows.schema.get_field_index("window")
+    nameless = rows.set_column(at, rows.schema.field(at), pa.nulls(1, rows.schema.field(at).type))
+    write_deltalake(str(table), pa.concat_tables([rows, nameless]), mode="append")
+
+
+def update_foreign(table: Path) -> None:
+    DeltaTable(str(table)).update(updates={"s": "s + 1"})
+
+
+def delete_foreign(table: Path) -> None:
+    DeltaTable(str(table)).delete("s > 50")
+
+
+def merge_foreign(table: Path) -> None:
+    merger = DeltaTable(str(table)).merge(rows_of(table), "t.w = s.w", source_alias="s", target_alias="t")
+    merger.when_matched_update(updates={"s": "s.s + 1"}).execute()
+
+
+def overwrite(table: Path) -> None:
+    write_deltalake(str(table), rows_of(table).slice(1), mode="overwrite")
+
+
+def overwrite_schema(table: Path) -> None:
+    write_deltalake(str(table), rows_of(table).select(["w"]), mode="overwrite", schema_mode="overwrite")
+
+
+def restore(table: Path) -> None:
+    DeltaTable(str(table)).restore(1)
+
+
+def add_column(table: Path) -> None:
+    DeltaTable(str(table)).alter.add_columns([Field("note", PrimitiveType("string"))])
+
+
+def replace_by_another(table: Path) -> None:
+    """Put another table of the same columns in its place."""
+    rows = rows_of(table)
+    shutil.rmtree(table)
+    write_deltalake(str(table), rows.slice(0, 1))
+
+
 @dataclass(frozen=True)
 class Case:
     """A damage of a table, the states of those whose table it is, and the statement that leads back."""
@@ -168,6 +217,8 @@ class Case:
 
 RETRYING = ("Retrying TABLE_UNREADABLE",)
 REWRITTEN = ("Failed SOURCE_HISTORY_REWRITTEN", "Failed SOURCE_REWOUND")
+TOUCHED = ("Failed OUTPUT_TOUCHED",)
+COLUMNS = ("Failed OUTPUT_CHANGED",)
 CASES = {
     "source: entry empty, put back": Case("a", entry(lambda _: b""), RETRYING, "file"),
     "source: entry torn, put back": Case("a", entry(lambda old: old[: len(old) // 2]), RETRYING, "file"),
@@ -185,6 +236,17 @@ CASES = {
     "output: newest entry gone, as it is": Case("oa", remove_newest, ("Failed OUTPUT_REWOUND",), "resync"),
     "output: newest entry gone, put back": Case("oa", remove_newest, ("Failed OUTPUT_REWOUND",), "file"),
     "output: log set back, as it is": Case("oc", set_back, ("Failed OUTPUT_REWOUND",), "resync"),
+    "output: rows appended, as it is": Case("oa", append_foreign, TOUCHED, "resync"),
+    "output: rows appended, repaired": Case("oc", append_foreign, TOUCHED, "repair"),
+    "output: rows updated, as it is": Case("oa", update_foreign, TOUCHED, "resync"),
+    "output: rows deleted, as it is": Case("oa", delete_foreign, TOUCHED, "resync"),
+    "output: rows merged, repaired": Case("oa", merge_foreign, TOUCHED, "repair"),
+    "output: overwritten, put back": Case("oa", overwrite, TOUCHED, "file"),
+    "output: overwritten, as it is": Case("oc", overwrite, TOUCHED, "resync"),
+    "output: other columns, put back": Case("oa", overwrite_schema, (*TOUCHED, *COLUMNS), "file"),
+    "output: column added, put back": Case("oa", add_column, COLUMNS, "file"),
+    "output: restored, as it is": Case("oa", restore, ("Failed OUTPUT_REWOUND",), "resync"),
+    "output: another table, put back": Case("oa", replace_by_another, (*TOUCHED, *COLUMNS), "file"),
 }
 
 
@@ -234,6 +296,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
 EACH_TIME = {
     ("source: entry torn, repaired", False),
     ("output: newest entry gone, as it is", True),
+    ("output: rows appended, as it is", False),
 }
 """What is tried each time, and whether by another process; the others with the long tests."""
 

@@ -7,6 +7,7 @@ each is :func:`way_out`'s.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.base.names import TBNAME, names_used
@@ -14,6 +15,7 @@ from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.output.columns import FLAT
 from lakestream.storage.columns.types import ddl, is_widened, spark_type_of
 from lakestream.storage.delta import commit_digest, read_commits
+from lakestream.storage.records.registry import TablePosition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.errors import LakestreamError
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.records.registry import StreamRecord, TablePosition, TickPlan
+    from lakestream.storage.records.registry import StreamRecord, TickPlan
 
 _RESTORE = "RESTORE"
 _COLUMN_ID = "delta.columnMapping.id"
@@ -203,30 +205,63 @@ def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> st
 # --- the output ---
 
 
-def check_output(mark: TablePosition | None, output: Table) -> None:
-    """Raise StreamError OUTPUT_REWOUND when rows that the stream wrote were taken back.
+def check_output(mark: TablePosition | None, output: Table, *, is_own: bool) -> bool:
+    """Raise StreamError where others changed rows of an output since the stream wrote to it last.
 
-    A restore does that, and a log that was set back and written anew. Other edits of rows are passed over
-    (VERIFY shows them), and so is an output that was made again.
+    OUTPUT_REWOUND when rows that the stream wrote were taken back: a restore does that, and a log that was
+    set back and written anew. OUTPUT_TOUCHED for another change of rows, where all of them are streams'
+    (``is_own``): the log has it, in a commit that is part of no stream's transaction. Upkeep, and an output
+    that a stream made again, are passed over. Return whether the columns may be others.
     """
     if mark is None:
-        return
+        return False
     found = None if mark.commit is None else _digest(output, mark.version)
-    if output.table_id != mark.table_id:
-        return
-    if output.version < mark.version:
+    is_same = output.table_id == mark.table_id
+    if is_same and output.version < mark.version:
         raise _rewound(output, f"is at version {output.version}, before version {mark.version}, written last")
-    if found not in (None, mark.commit):
+    if is_same and found not in (None, mark.commit):
         output.reopen()
         raise _rewound(output, f"has another version {mark.version} than that which was written last")
-    try:
-        commits = read_commits(output.path, mark.version, output.version)
-    except StreamError:
-        # Its log was cleared by a checkpoint of its own: nothing tells any more.
-        return
+    goes_on = is_same or found == mark.commit  # a table that was replaced in its place has another id
+    commits = _commits_behind(mark.version if goes_on else -1, output)
     for commit in commits:
-        if commit.operation == _RESTORE and commit.data_change:
+        if is_same and _takes_back(commit):
             raise _rewound(output, f"was restored to an older version, by its version {commit.version}")
+    for commit in commits:
+        if is_own and commit.is_foreign:
+            who = f" by {commit.engine}" if commit.engine else ""
+            what = f"{commit.operation or 'a commit'} of version {commit.version}{who}"
+            raise StreamError("OUTPUT_TOUCHED", f"others changed rows of the output {output.path}: {what}")
+    return any(commit.schema_changed for commit in commits)
+
+
+def settled(mark: TablePosition | None, output: Table, written: int | None, *, is_own: bool) -> TablePosition:
+    """Return up to where an output is known to have nothing of others, after a tick that wrote a version.
+
+    ``mark`` is where it was so before. What came between that and the tick is for the next check to see.
+    """
+    latest = TablePosition.of(output)
+    if mark is None or mark.table_id != latest.table_id:
+        return latest
+    if latest.version == mark.version + (written == latest.version):
+        return latest  # as nearly always: nothing but the tick's own commit
+    for commit in _commits_behind(mark.version, output):
+        if _takes_back(commit) or (is_own and commit.is_foreign):
+            before = commit.version - 1
+            return replace(latest, version=before, commit=commit_digest(output.path, before))
+    return latest
+
+
+def _commits_behind(version: int, output: Table) -> list[CommitInfo]:
+    """Return the commits of an output behind a version; none where its log was cleared: nothing tells."""
+    try:
+        return read_commits(output.path, version, output.version)
+    except StreamError:
+        return []
+
+
+def _takes_back(commit: CommitInfo) -> bool:
+    return commit.operation == _RESTORE and commit.data_change
 
 
 def _rewound(output: Table, what: str) -> StreamError:
@@ -287,6 +322,7 @@ def way_out(stream: str, code: str) -> str:
         "or drop and create it",
         "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}",
         "OUTPUT_REWOUND": resync,
+        "OUTPUT_TOUCHED": f"{resync}; or START STREAM {stream}, which goes on with the rows as they are",
         "REGISTRY_REWOUND": resync,
         "STATE_DAMAGED": resync,
         "OUTPUT_CONSTRAINT": f"drop the constraint or repair the data, then START STREAM {stream}",

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
+from lakestream.engine.planning.checks import settled
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport, position_of
 from lakestream.storage.delta import read_commits
-from lakestream.storage.records.registry import Progress, TablePosition, Totals, checked_together
+from lakestream.storage.records.registry import Progress, Totals, checked_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,8 @@ class Recording:
     def _progress(self, done: FinishedTick, outcome: TickResult) -> Progress:
         """Return the record of a tick whose output is there."""
         runtime, plan = done.runtime, done.plan
-        mark = TablePosition.of(self.services.catalog.handles.open(runtime.target.info.path))
+        output = self.services.catalog.handles.open(runtime.target.info.path)
+        mark = settled(runtime.mark, output, outcome.output_version, is_own=runtime.owns_output)
         pause = self._pause_after(runtime, outcome) - done.seconds
         return Progress(
             uuid=plan.uuid,

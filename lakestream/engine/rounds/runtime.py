@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
     from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import (
         Corrected,
         Progress,
@@ -73,7 +74,7 @@ class TickReport:
 class StreamRuntime:
     """A stream under the engine's care: compiled, with its state and place.
 
-    ``mark`` is where its output stood after its last tick, None when that is not known; ``waiting`` what
+    ``mark`` is up to where its output has nothing of others, None when that is not known; ``waiting`` what
     it waits for, None when the next round has to look at it. ``commented`` are the versions of the tables
     that it reads, by path, whose comments its output has.
     """
@@ -99,6 +100,11 @@ class StreamRuntime:
     def period(self) -> Period | None:
         """The instants at which the clock triggers it; None where rows do."""
         return self.family.instants(self.record.created_us)
+
+    @property
+    def owns_output(self) -> bool:
+        """Whether all rows of its output are of streams: a stream made the table."""
+        return owns_output(self.record, self.target.info)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -217,6 +223,22 @@ class Services:
     def planner(self, runtime: StreamRuntime) -> Planner:
         """Return what plans the ticks of a stream under care."""
         return self.planner_of(runtime.record, runtime.stream)
+
+
+def owns_output(record: StreamRecord, output: TableInfo) -> bool:
+    """Return whether all rows of an output are of streams: this one made the table, or another one did."""
+    return not record.shared_output or output.kind == "output"
+
+
+def mark_of(record: StreamRecord, progress: Progress | None) -> TablePosition | None:
+    """Return up to where a stream's output is known to have nothing of others, None where that is not known.
+
+    That is where it stood after the last tick, or where START STREAM has taken it as it is since.
+    """
+    accepted = record.accepted
+    if accepted is not None and accepted.tick == (progress.tick if progress else 0):
+        return accepted.output
+    return progress.output if progress else None
 
 
 def position_of(record: StreamRecord, stream: Stream, progress: Progress | None) -> Position:

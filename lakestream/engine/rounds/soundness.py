@@ -13,7 +13,7 @@ from lakestream.engine.planning.checks import (
     check_tick,
 )
 from lakestream.engine.recalculation.recalculate import app_of
-from lakestream.engine.rounds.runtime import position_of
+from lakestream.engine.rounds.runtime import mark_of, owns_output, position_of
 from lakestream.engine.ticks.tick import output_app
 
 if TYPE_CHECKING:
@@ -82,6 +82,6 @@ def _check_output(
     if info is None:
         return
     output = services.catalog.handles.latest(info.path)
-    check_output(progress.output if progress else None, output)
+    check_output(mark_of(record, progress), output, is_own=owns_output(record, info))
     last = max((one.tick for one in (plan, progress) if one is not None), default=0)
     check_tick(output_app(record.uuid), last, output)

@@ -27,6 +27,7 @@ from lakestream.engine.windows.waiting import (
 )
 from lakestream.errors import BusyError, SparkGoneError, StorageError
 from lakestream.storage.delta import look_anew
+from lakestream.storage.records.registry import TablePosition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -190,28 +191,34 @@ class Ticking:
     def output(self, runtime: StreamRuntime) -> Table:
         """Return the output at its latest version, made again when it was dropped by another process.
 
-        Raises StreamError OUTPUT_REWOUND when rows of it were taken back.
+        Raises StreamError OUTPUT_REWOUND or OUTPUT_TOUCHED when others changed rows of it, OUTPUT_CHANGED
+        when its columns no longer fit.
         """
         try:
-            table = self._unrewound(runtime)
+            table = self._untouched(runtime)
         except StorageError as error:
             if error.code != "TABLE_NOT_FOUND":
                 raise
             look_anew()
             self.services.catalog.handles.forget(runtime.target.info.path)
-            runtime.target = open_target(
-                runtime.stream, runtime.record, self.services.catalog, self.services.spark
-            )
-            table = self._unrewound(runtime)
+            self._open_target(runtime)
+            table = self._untouched(runtime)
         known = (runtime.pending or runtime.position).tick
         if (table.transaction_version(output_app(runtime.record.uuid)) or 0) > known:
             check_tick(output_app(runtime.record.uuid), self._recorded(runtime), table)
         return table
 
-    def _unrewound(self, runtime: StreamRuntime) -> Table:
+    def _untouched(self, runtime: StreamRuntime) -> Table:
         table = self.services.catalog.handles.latest(runtime.target.info.path)
-        check_output(runtime.mark, table)
+        if runtime.mark is None:
+            runtime.mark = TablePosition.of(table)  # what is there at the first look counts as it is
+        elif check_output(runtime.mark, table, is_own=runtime.owns_output):
+            self._open_target(runtime)
         return table
+
+    def _open_target(self, runtime: StreamRuntime) -> None:
+        services = self.services
+        runtime.target = open_target(runtime.stream, runtime.record, services.catalog, services.spark)
 
     def _recorded(self, runtime: StreamRuntime) -> int:
         """Return the last tick of a stream that the registry knows of by now."""

@@ -55,6 +55,11 @@ class EventRange:
     only: tuple[int, ...] = ()
     without: tuple[int, ...] = ()
 
+    @property
+    def begins_anew(self) -> bool:
+        """Whether no row of a window lies before it: it is the first part of a stream's whole time."""
+        return self.overlap_us is None and self.from_us is None
+
 
 @dataclass(frozen=True)
 class Stream:

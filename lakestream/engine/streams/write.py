@@ -11,6 +11,7 @@ from lakestream.engine.streams.replacing import Replacing, of_own, windows_predi
 from lakestream.language.quoting import DELTA, SPARK, quoted
 from lakestream.storage.delta import (
     CommitTag,
+    capabilities,
     commit,
     delete_where,
     read_arrow,
@@ -19,6 +20,7 @@ from lakestream.storage.delta import (
     timestamp_literal,
 )
 from lakestream.storage.rows.reading import instant_literal
+from lakestream.storage.tables.log import OWN_APPS
 from lakestream.storage.writes.upkeep import FILE_BYTES
 
 if TYPE_CHECKING:
@@ -177,7 +179,21 @@ def delete_output(
     gids = sorted(row["gid"] for row in rows if row[column] in subtables)
     if gids:
         of_groups = f"{target.shape.places.group} IN ({', '.join(map(str, gids))})"
-        delete_where(table, of_own(target.shape, of_groups))
+        delete_where(table, of_own(target.shape, of_groups), app=f"{OWN_APPS}{stream.uuid}:dropped")
+
+
+def take_out_others(spark: SparkSession, table: Table, target: Target, tag: CommitTag) -> None:
+    """Take the rows that name no window out of an output that streams made: others wrote them."""
+    provenance = target.shape.provenance
+    if provenance is None:
+        return
+    table.refresh()
+    theirs = f"{provenance.group} IS NULL"
+    if not read_arrow(table, None, columns=[*provenance.types], where=theirs).num_rows:
+        return
+    by_arrow = capabilities(table).arrow_writes
+    nothing = None if by_arrow else spark.sql(f"{target.shape.nothing} WHERE false")
+    commit(table, nothing, tag, replace=theirs)
 
 
 def tick_tag(app: str, plan: TickPlan, epoch: int, **said: object) -> CommitTag:

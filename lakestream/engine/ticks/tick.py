@@ -15,7 +15,13 @@ from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
 from lakestream.engine.reading.touched import Touched
 from lakestream.engine.reading.transport import SPARK, fits_here
-from lakestream.engine.streams.write import tick_tag, write_errors, write_range, write_result
+from lakestream.engine.streams.write import (
+    take_out_others,
+    tick_tag,
+    write_errors,
+    write_range,
+    write_result,
+)
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.ticks.expecting import ResultChecks, SourceChecks, SourceQuarantine
 from lakestream.engine.ticks.isolation import Isolation
@@ -141,6 +147,9 @@ class Tick:
     def recalculate(self, event_range: EventRange, app: str) -> TickResult:
         """Compute all windows of a range from the source as it is, and put them in its place."""
         self._app = app
+        if event_range.begins_anew and not event_range.only:
+            table = self.tables.open(self.target.info.path)
+            take_out_others(self.spark, table, self.target, tick_tag(f"{app}:others", self.plan, self.epoch))
         return self._run(event_range)
 
     def rehearse(self) -> None:
@@ -148,9 +157,7 @@ class Tick:
         self._run(None, writes=False)
 
     def _run(self, event_range: EventRange | None, *, writes: bool = True) -> TickResult:
-        begins_anew = (
-            event_range is not None and event_range.overlap_us is None and event_range.from_us is None
-        )
+        begins_anew = event_range is not None and event_range.begins_anew
         run: Mapping[type, Callable[[Any], None]] = {
             CheckRows: self._check_rows,
             CheckResults: self._check_results,

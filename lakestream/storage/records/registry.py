@@ -17,6 +17,7 @@ from lakestream.storage.records.job import Failure, Recalculation, Recalculation
 from lakestream.storage.records.keyed import KeyedTable, Known
 from lakestream.storage.records.states import SavedStates
 from lakestream.storage.records.stream import (
+    Accepted,
     Begun,
     Compiled,
     Resynced,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WITHDRAWN",
+    "Accepted",
     "Begun",
     "Checked",
     "Compiled",

@@ -11,7 +11,7 @@ from dataclasses import asdict, astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakestream.storage.records.job import Failure, Recalculation
-from lakestream.storage.records.stream import Begun, Compiled, Resynced, StreamRecord, WaitingGroup
+from lakestream.storage.records.stream import Accepted, Begun, Compiled, Resynced, StreamRecord, WaitingGroup
 from lakestream.storage.records.tick import (
     Checked,
     Corrected,
@@ -110,6 +110,7 @@ def _keys_of_stream(record: StreamRecord) -> Keys:
             dropped=record.dropped or None,
             retry_us=record.retry_us,
             migrated=record.migrated,
+            accepted=None if record.accepted is None else astuple(record.accepted),
         ),
     }
 
@@ -134,8 +135,13 @@ def _facts_of_stream(saved: Keys) -> dict[str, Any]:
         "dropped": saved.pop("dropped", {}),
         "retry_us": saved.pop("retry_us", None),
         "migrated": _tuple(saved.pop("migrated", None)),
+        "accepted": _accepted(saved.pop("accepted", None)),
         "unknown": saved,
     }
+
+
+def _accepted(found: list[Any] | None) -> Accepted | None:
+    return None if found is None else Accepted(found[0], TablePosition(*found[1]))
 
 
 def _compiled(saved: Keys) -> Compiled:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lakestream.storage.places.layout import SYSTEM_FOLDER
+
+if TYPE_CHECKING:
+    from lakestream.storage.records.tick import TablePosition
 
 Status = Literal["Running", "Retrying", "Stopped", "Failed"]
 
@@ -54,6 +57,14 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class Accepted:
+    """Where START STREAM has taken the output as it is, whoever wrote it: after a tick, at a version."""
+
+    tick: int
+    output: TablePosition
+
+
+@dataclass(frozen=True)
 class WaitingGroup:
     """A group that waits: its number, its values as ``key = value``, the windows that would have fired."""
 
@@ -85,8 +96,9 @@ class StreamRecord:
 
     ``dropped`` are the subtables whose output is to be taken back, with the source's version by which that
     is so. ``retry_us`` is when a stream that failed is, or was, tried again. ``migrated`` are the columns
-    that its output was given by a migration. ``form`` is the version of the definition's form, ``unknown``
-    what else is saved of it, which a newer lakestream may know.
+    that its output was given by a migration. ``accepted`` is where its output was taken as it is. ``form`` is
+    the version of the definition's form, ``unknown`` what else is saved of it, which a newer lakestream may
+    know.
     """
 
     uuid: str
@@ -115,6 +127,7 @@ class StreamRecord:
     dropped: dict[str, int] = field(default_factory=dict)
     retry_us: int | None = None
     migrated: tuple[str, ...] | None = None
+    accepted: Accepted | None = None
     form: int | None = None
     unknown: dict[str, Any] = field(default_factory=dict)
 
@@ -170,3 +183,4 @@ class StreamChanges(TypedDict, total=False):
     dropped: dict[str, int]
     retry_us: int | None
     migrated: tuple[str, ...] | None
+    accepted: Accepted | None

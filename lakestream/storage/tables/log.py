@@ -29,6 +29,9 @@ FAR_US = (-9_214_560_000_000_000, 9_214_646_400_000_000)
 """From 1678 to the end of 2261, in microseconds since 1970 UTC: what nanoseconds in 64 bits hold for sure."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+OWN_APPS = "lakestream:"
+"""What the application ids of all transactions of streams begin with."""
+
 SAME_ROWS = json.dumps({"lakestream": "same rows"})
 """What the user metadata of a commit says that writes all rows anew, with other columns, and changes none."""
 
@@ -80,7 +83,8 @@ class CommitInfo:
     files of which a deletion vector hides some, ``misread`` that delta-rs's change feed does not show them as
     they are: of such files, of times beyond ``FAR_US``, and of folders with an encoded name. ``same_rows``
     marks a commit that wrote all rows anew and says that it changed none: it has no data change, whatever its
-    feed shows. ``digest`` is that of its file: another one is another commit.
+    feed shows. ``engine`` is the program that wrote it, as it says itself. ``digest`` is that of its file:
+    another one is another commit.
     """
 
     version: int
@@ -105,7 +109,13 @@ class CommitInfo:
     masked: bool = False
     misread: bool = False
     same_rows: bool = False
+    engine: str | None = None
     digest: str = ""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Return whether it changed rows, and is part of no transaction of a stream of lakestream's."""
+        return self.data_change and not any(app.startswith(OWN_APPS) for app, _ in self.transactions)
 
     @property
     def moves_rows(self) -> bool:
@@ -302,6 +312,7 @@ def _parse(version: int, actions: list[Action], digest: str) -> CommitInfo:
         or any(file.is_far for file in (*added, *map(_added_file, removes)))
         or any("%" in file["path"] for file in [*adds, *removes, *changed]),
         same_rows=same_rows,
+        engine=info.get("engineInfo"),
         digest=digest,
     )
 

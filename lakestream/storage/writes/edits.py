@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakestream.errors import StatementError, StorageError, StreamError
@@ -90,18 +90,22 @@ def append(table: Table | str, rows: pa.Table, *, commit_properties: CommitPrope
         return table.version
 
 
-def delete_where(table: Table | str, predicate: str | None) -> int:
-    """Delete the rows that match a predicate of delta-rs's SQL (None: all), and return their number."""
+def delete_where(table: Table | str, predicate: str | None, *, app: str | None = None) -> int:
+    """Delete the rows that match a predicate of delta-rs's SQL (None: all), and return their number.
+
+    ``app`` is the application id of the transaction that the commit is part of: a stream's.
+    """
     table = opened(table)
+    properties = None if app is None else CommitProperties(app_transactions=[Transaction(app, 1)])
     with committing(table):
-        metrics = _delete(table, predicate)
+        metrics = _delete(table, predicate, properties)
     return int(metrics.get("num_deleted_rows") or 0)
 
 
 @retried
-def _delete(table: Table, predicate: str | None) -> dict[str, int]:
+def _delete(table: Table, predicate: str | None, properties: CommitProperties | None) -> dict[str, int]:
     table.refresh()
-    return _named(table, lambda: table.handle.delete(predicate))
+    return _named(table, lambda: table.handle.delete(predicate, commit_properties=properties))
 
 
 def update_where(table: Table | str, assignments: Mapping[str, str], predicate: str | None) -> int:
