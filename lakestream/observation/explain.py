@@ -57,7 +57,9 @@ def _refreshed(stream: Stream) -> list[tuple[str, str]]:
     if view is None:
         return []
     if view.time is not None:
-        return [("refresh", f"incremental, by windows of {view.time}: those that a change touches")]
+        keys = ", ".join(key.name for key in stream.definition.partition_by)
+        by = f"windows of {view.time}" + (f" and the keys {keys}" if keys else "")
+        return [("refresh", f"incremental, by {by}: those that a change touches")]
     if stream.keys is None:
         why = ", not by keys: ".join(filter(None, (view.why, stream.why_whole)))
         return [("refresh", f"as a whole, with each change: {why}")]

@@ -5,6 +5,7 @@ All of it by the small path: no Spark is started.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,7 @@ def refreshed(lake: Lake, name: str) -> str:
 def test_random_histories_equal_the_query() -> None:
     with without_spark():
         assert differences("few", ("tumbling", "hopping", "of_all", "of_view"), steps=2) == []
+        assert differences("groups", ("by_site", "by_number"), steps=2) == []
         assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
 
 
@@ -60,6 +62,33 @@ def test_a_view_by_windows_computes_those_that_a_change_touches(lake: Lake) -> N
     rows = lake.sql("SELECT minute(low) AS m, region, total FROM tumbling_v ORDER BY m").fetchall()
     assert rows == [(0, "x", 1), (2, "z", 2), (8, "x", 3)]
     assert refreshed(lake, "tumbling").startswith("incremental, by windows of ts")
+
+
+def test_a_view_by_windows_and_columns_computes_their_groups_alone(lake: Lake) -> None:
+    made(lake, "by_site", "REFRESH POLICY INCREMENTAL")
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:20', 'b', 5) ('2025-01-01 08:00:30', 'c', 6)")
+    lake.run()
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:40', 'c', 7)")
+    assert [(tick.windows, tick.rows_out) for tick in lake.run().ticks] == [(1, 1)]
+    lake.sql("INSERT INTO sites VALUES ('2025-01-01 08:00:00', 'a', 'z', 2)")
+    assert [(tick.windows, tick.rows_out) for tick in lake.run().ticks] == [(2, 2)]
+    rows = lake.sql(
+        "SELECT minute(low) AS m, site, region, n, most FROM by_site_v ORDER BY m, site"
+    ).fetchall()
+    assert rows == [(0, "a", "z", 1, 1), (0, "b", "y", 1, 5), (0, "c", None, 2, 7), (2, "b", "y", 1, 2),
+                    (8, "a", "z", 1, 3)]  # fmt: skip
+    said = "incremental, by windows of ts and the keys site: those that a change touches"
+    assert refreshed(lake, "by_site") == said
+
+
+def test_a_view_that_knew_no_groups_goes_on_without(lake: Lake) -> None:
+    made(lake, "by_site")
+    record = lake._at.registry.stream("main", "by_site_v")
+    lake._at.registry.update(record.uuid, compiled=replace(record.compiled, group_types=()))
+    lake.run()
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:20', 'b', 5)")
+    assert [tick.rows_out for tick in lake.run().ticks] == [3]  # and that of the window that is open
+    assert refreshed(lake, "by_site").startswith("incremental, by windows of ts: those")
 
 
 def test_a_view_without_keys_is_computed_as_a_whole(lake: Lake) -> None:

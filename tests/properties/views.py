@@ -49,6 +49,19 @@ VIEWS = {
         "SELECT to_timestamp(60 * floor(epoch(m.ts) / 60)) AS low, count(*) AS n, count(s.most) AS known "
         "FROM meters m LEFT JOIN sites s ON s.site = m.site AND s.most > 2 GROUP BY 1",
     ),
+    "by_site": Form(
+        "SELECT window.start AS low, m.site, s.region, count(*) AS n, max(m.amps) AS most FROM meters m "
+        "LEFT JOIN sites s ON s.site = m.site GROUP BY window(m.ts, '2 minutes'), m.site, s.region",
+        "SELECT to_timestamp(120 * floor(epoch(m.ts) / 120)) AS low, m.site, s.region, count(*) AS n, "
+        "max(m.amps) AS most FROM meters m LEFT JOIN sites s ON s.site = m.site GROUP BY 1, 2, 3",
+    ),
+    "by_number": Form(
+        "SELECT window.start AS low, Amps, count(DISTINCT site) AS n FROM meters "
+        "GROUP BY window(ts, '2 minutes', '1 minute'), 2 HAVING count(*) < 4",
+        "SELECT h AS low, amps, count(DISTINCT site) AS n FROM (SELECT site, amps, "
+        "unnest([to_timestamp(60 * floor(epoch(ts) / 60) - 60), to_timestamp(60 * floor(epoch(ts) / 60))]) "
+        "AS h FROM meters) GROUP BY 1, 2 HAVING count(*) < 4",
+    ),
     "by_key": Form("SELECT region, count(*) AS n, max(most) AS most FROM sites GROUP BY region"),
     "distinct_rows": Form("SELECT DISTINCT site, region FROM sites WHERE most IS NOT NULL"),
     "joined": Form(

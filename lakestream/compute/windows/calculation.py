@@ -127,7 +127,8 @@ class Calculation:
     ``names`` are those that the query's columns are stored under; an empty text for a star.
     ``orders_rows``: some function may ask for the order of the rows. ``carried`` are the numbers (from 1)
     of the results that a window without rows takes over from the one before it: what changes one changes
-    both.
+    both. ``equal_to_groups`` are columns of reads of which only rows count that have their group's value
+    there: view, column and group column.
     """
 
     query: exp.Query
@@ -138,13 +139,15 @@ class Calculation:
     used: frozenset[str] = field(default_factory=frozenset)
     orders_rows: bool = False
     carried: tuple[int, ...] = ()
+    equal_to_groups: tuple[tuple[str, str, str], ...] = ()
 
     @cached_property
-    def reads_of_groups(self) -> tuple[tuple[str, str], ...]:
-        """The views of reads of a group's own subtable, each with the group's column."""
+    def reads_of_groups(self) -> tuple[tuple[str, str, str], ...]:
+        """The views of reads of which a group has its own rows, each with their column and the group's."""
         reads = self.query.find_all(exp.Subquery)
         metas = (node.meta for node in reads if node.meta.get(OF_GROUP) and node.meta.get(READ))
-        return tuple((meta[READ].view, meta[OF_GROUP]) for meta in metas)
+        own = ((meta[READ].view, "tbname", meta[OF_GROUP]) for meta in metas)
+        return (*own, *self.equal_to_groups)
 
 
 def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:

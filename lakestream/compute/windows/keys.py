@@ -7,6 +7,7 @@ row. A change leaves all rows be but those of the keys that :mod:`lakestream.com
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import is_aggregate_call
-from lakestream.compute.windows.calculation import COLUMNS, READ
+from lakestream.compute.windows.calculation import ALIAS, COLUMNS, READ, Bound
 from lakestream.compute.windows.leads import Core, Key, NotKeyedError, names_of
 from lakestream.compute.windows.reach import with_columns
 
@@ -29,6 +30,9 @@ TOUCHED = "ls_touched_"
 
 NUMBER = "_ls_key"
 """The column with the number of a row's key: 64 bits of a hash."""
+
+_COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|varchar|char|decimal")
+"""What begins the types whose equal values are written the same: not those of 0.0 and -0.0."""
 
 _CORE = "core"
 _ASKED = "_ls_asked"
@@ -109,6 +113,45 @@ def keys_of(calculation: Calculation) -> Keys:
     if alone is not None and sum(read.relation.key == alone.relation.key for read in reads) > 1:
         alone = None
     return Keys(query, restricted, tuple(branch for branch, _ in found), anywhere, alone)
+
+
+def by_groups(calculation: Calculation) -> tuple[Calculation, tuple[str, ...]]:
+    """Return a query by windows as one of groups too, and the columns of the trigger table that these are.
+
+    They are those that it groups by as they are: rows of a window with other values there do not count for
+    one with these. The time is none, which is another one in each row.
+    """
+    if not isinstance(calculation.query, exp.Select):
+        return calculation, ()
+    query, names, equal = calculation.query.copy(), [], []
+    for column, reads in _columns_of_groups(calculation.query):
+        names.append(column.name)
+        group = f"_ls_g{len(names)}"
+        own = exp.NullSafeEQ(this=column, expression=exp.column(group, table=ALIAS))
+        query.where(own, copy=False)
+        equal += [(read.view, name, group) for read, name in reads]
+    scope = replace(calculation.scope, groups=tuple(f"_ls_g{number}" for number, _ in enumerate(names, 1)))
+    return replace(calculation, query=query, scope=scope, equal_to_groups=tuple(equal)), tuple(names)
+
+
+def _columns_of_groups(select: exp.Select) -> Iterator[tuple[exp.Column, list[tuple[Read, str]]]]:
+    """Give the columns that a select groups by of the read that is bounded by the window, each once.
+
+    With each come columns of reads of which only rows count that have its value there.
+    """
+    group = select.args.get("group")
+    try:
+        core = Core(select.copy())
+    except NotKeyedError:
+        return
+    meant = [_meant(key.unnest(), select) for key in (group.expressions if group is not None else [])]
+    for key in {key.resolved: key for key in map(core.key, meant) if key is not None}.values():
+        column, read = key.resolved, core.read_of(key)
+        if read is None or read.lower != Bound("_twstart") or not isinstance(column, exp.Column):
+            continue
+        name, relation = column.name.lower(), read.relation
+        if name != relation.time_column.lower() and _COMPARED.match(relation.types.get(name, "")):
+            yield column, core.narrowed(key)
 
 
 def _narrowing(branch: Branch, views: set[str]) -> Branch:

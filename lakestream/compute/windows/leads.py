@@ -281,6 +281,10 @@ class Core:
         resolved = with_columns(node, sourced)
         return None if resolved is None or not _tables_of(resolved) else Key(node.copy(), resolved)
 
+    def read_of(self, key: Key) -> Read | None:
+        """Return the read of which a key is a column; None where it is more than that."""
+        return self._by_name[key.resolved.table].read if isinstance(key.resolved, exp.Column) else None
+
     def narrowed(self, key: Key) -> list[tuple[Read, str]]:
         """Return columns of reads of which only rows count that have the key's value there.
 
@@ -297,8 +301,8 @@ class Core:
                     # What is asked of a table that rows may be without says nothing of the others.
                     equal.update(column for column in one.equal if one.of in ("", column.table))
             grows = len(equal) > known
-        sources = ((self._by_name[one.table], one.name) for one in sorted(equal, key=str))
-        return [(source.read, name) for source, name in sources if source.read is not None]
+        found = ((self._by_name[one.table].read, one.name) for one in sorted(equal, key=str))
+        return [(read, _spelled(read, name)) for read, name in found if read is not None]
 
     def _same_type(self, condition: Condition) -> bool:
         reads = ((self._by_name[column.table].read, column.name.lower()) for column in condition.equal)
@@ -393,6 +397,11 @@ class Core:
             else:
                 return None
         return on_way, optional
+
+
+def _spelled(read: Read, name: str) -> str:
+    """Return the name of a column as its table spells it."""
+    return next(column for column in read.relation.columns if column.lower() == name.lower())
 
 
 def _met(conditions: list[Condition], there: Collection[str]) -> tuple[Condition, ...]:

@@ -12,7 +12,7 @@ from lakestream.compute.windows.calculation import (
 )
 from lakestream.compute.windows.evaluate import Way, choose_way
 from lakestream.compute.windows.gaps import filled
-from lakestream.compute.windows.keys import keys_of
+from lakestream.compute.windows.keys import by_groups, keys_of
 from lakestream.compute.windows.leads import NotKeyedError
 from lakestream.compute.windows.reach import paths_of
 from lakestream.engine.base.names import (
@@ -65,7 +65,7 @@ _OF_TABLE = GroupKey(Fragment(TBNAME), "tag_tbname", is_tbname=True)
 """What the rows of a stream are grouped by that writes those of all subtables into one table."""
 
 
-def compile_stream(
+def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one by one)
     uuid: str,
     definition: StreamDefinition,
     catalog: Catalog,
@@ -75,8 +75,12 @@ def compile_stream(
     way: Way | None = None,
     partial_types: Mapping[str, str] | None = None,
     floor_us: int | None = None,
+    groups_view: bool = True,
 ) -> Stream:
     """Resolve a definition against the lake; ``way`` and ``partial_types`` are what creation found.
+
+    ``groups_view``: windows of a view are of groups where it groups by columns of its trigger table; those
+    of one that was registered by a lakestream that knew none of that stay of all.
 
     Raises StatementError TABLE_NOT_FOUND or COLUMN_NOT_FOUND with the place in the statement.
     """
@@ -111,6 +115,9 @@ def compile_stream(
         names.relation,
     )
     calculation = compile_calculation(definition.calculation, scope)
+    if groups_view and definition.options.view is not None and not whole:
+        calculation, columns = by_groups(calculation)
+        definition = replace(definition, partition_by=tuple(map(_of_column, columns)))
     if definition.options.fill is not None:
         calculation = filled(calculation, definition.options.fill)
     condition = definition.options.pre_filter
@@ -145,6 +152,10 @@ def compile_stream(
         keys=keys,
         why_whole=why_whole,
     )
+
+
+def _of_column(name: str) -> GroupKey:
+    return GroupKey(Fragment(quoted(name)), name)
 
 
 def _keys(definition: StreamDefinition, calculation: Calculation, way: Way | None) -> tuple[Keys | None, str]:
@@ -276,5 +287,6 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
         way=Way(record.compiled.way),
         partial_types=record.compiled.partial_types,
         floor_us=record.floor_us,
+        groups_view=bool(record.compiled.group_types),
     )
     return replace(stream, waiting_groups=tuple(group.gid for group in record.waiting_groups))

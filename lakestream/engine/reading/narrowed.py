@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.base.names import TBNAME
 from lakestream.language.quoting import DELTA, SPARK, quoted
 from lakestream.output.columns import micros
 
@@ -73,8 +72,9 @@ def of_groups(stream: Stream, summary: pa.Table) -> tuple[Narrowed, Sequence[One
     """
     if summary.num_rows > MAX_LITERALS:
         return {}, ()
-    reads = stream.calculation.reads_of_groups
-    narrowed = {view: (OneOf(TBNAME, summary[group]),) for view, group in reads}
+    narrowed: dict[str, tuple[OneOf, ...]] = {}
+    for view, column, group in stream.calculation.reads_of_groups:
+        narrowed[view] = (*narrowed.get(view, ()), OneOf(column, summary[group]))
     columns = {quoted(column): column for column in stream.changed_columns}
     own = [
         OneOf(columns[group], summary[name])
