@@ -15,9 +15,12 @@ from lakestream.storage.delta import read_arrow
 from tests.properties.followed import without_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pyarrow as pa
+
+    Calculated = tuple[str, str, Way]
 
 TABLES = """
 CREATE STABLE meters (ts TIMESTAMP, v INT) TAGS (g INT);
@@ -36,6 +39,7 @@ INSERT INTO sites VALUES ('2025-01-01', 'b', 3)
 """.strip().splitlines()
 JOINED = "FROM %%tbname m {kind} JOIN sites s ON s.name = %%1 WHERE m.ts >= _twstart AND m.ts < _twend"
 KEYED = "ws, k COMPOSITE KEY, n"
+TOP = "p % 2 AS k, count(*) AS n FROM ref WHERE ts >= _twstart"
 CALCULATIONS = (
     ("ws, n, top", "count(*), max(p) FROM ref WHERE ts >= _twstart AND ts < _twend", Way.JOINED),
     ("ws, n, x", f"count(*), sum(m.v * s.factor) {JOINED}", Way.JOINED),
@@ -55,6 +59,27 @@ CALCULATIONS = (
         ),
         Way.BESIDE,
     ),
+    (KEYED, f"{TOP} AND ts < _twend GROUP BY p % 2 ORDER BY n DESC, k LIMIT 1", Way.NUMBERED),
+    ("ws, n, top", "count(*), max(p) FROM ref WHERE ts >= _twstart - 7s AND ts <= _twend", Way.NUMBERED),
+    ("ws, n, top", "count(*), max(v) FROM %%tbname WHERE ts > _twend - 8s AND ts <= _twend", Way.NUMBERED),
+    (
+        KEYED,
+        (
+            "r.p, count(m.v) FROM ref r JOIN %%tbname m ON m.ts >= _twstart AND m.ts < _twend "
+            "WHERE r.ts >= _twstart - 20s AND r.ts < _twstart GROUP BY r.p HAVING count(*) > 0 "
+            "ORDER BY r.p LIMIT 2"
+        ),
+        Way.NUMBERED,
+    ),
+    (
+        KEYED,
+        (
+            "p, n FROM (SELECT p, row_number() OVER (ORDER BY p) AS n FROM ref "
+            "WHERE ts >= _twstart AND ts < _twend) UNION ALL SELECT _twend, v, 0 FROM %%tbname "
+            "WHERE ts >= _twstart AND ts < _twend AND v > 4"
+        ),
+        Way.NUMBERED,
+    ),
 )
 """The columns of an output, what is calculated for them, and the way it goes."""
 KINDS = ("", "LEFT")
@@ -65,16 +90,30 @@ WINDOWS = (
 )
 
 
-def _rows(folder: Path, windows: str, options: str) -> dict[str, object]:
+SPANS = (
+    ("ws, n, top", "count(*), max(v) FROM %%tbname WHERE ts >= _twstart AND ts <= _twend", Way.NUMBERED),
+    (
+        KEYED,
+        "v, count(*) FROM %%tbname WHERE ts > _twstart - 9s AND ts <= _twend GROUP BY v ORDER BY v LIMIT 2",
+        Way.NUMBERED,
+    ),
+    ("ws, n", "count(*) FROM ref WHERE ts >= _twstart AND ts <= _twend", Way.LATERAL),
+)
+"""Calculations of windows that groups have of their own: other tables would be read for all groups."""
+
+
+def _rows(
+    folder: Path, windows: str, options: str, calculations: Sequence[Calculated] = CALCULATIONS
+) -> dict[str, object]:
     """Run streams of all calculations over the commits; return what each wrote, by its name and way."""
     found: dict[str, object] = {}
     with without_spark(), Lake(folder, settings=Settings()) as lake:
         lake.sql(TABLES)
-        for number, (columns, text, _) in enumerate(CALCULATIONS):
+        for number, (columns, text, _) in enumerate(calculations):
             for kind in KINDS if "{kind}" in text else ("",):
                 lake.sql(
                     f"CREATE STREAM s{number}{kind} {windows} FROM meters PARTITION BY tbname "
-                    f"STREAM_OPTIONS({options}) INTO o{number}{kind} ({columns}) "
+                    f"{options} INTO o{number}{kind} ({columns}) "
                     f"AS SELECT _twstart, {text.format(kind=kind)}"
                 )
         for commit in COMMITS:
@@ -87,19 +126,29 @@ def _rows(folder: Path, windows: str, options: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize(("windows", "options"), WINDOWS)
-def test_a_way_gives_the_rows_of_the_one_that_takes_anything(
-    tmp_path: Path, windows: str, options: str
-) -> None:
-    chosen = _rows(tmp_path / "chosen", windows, options)
+def _check(folder: Path, windows: str, options: str, calculations: Sequence[Calculated]) -> None:
+    """Hold the rows of all calculations against those by the way that takes anything."""
+    chosen = _rows(folder / "chosen", windows, options, calculations)
     with patch.object(compiling, "choose_way", lambda *_, **__: Way.LATERAL):
-        lateral = _rows(tmp_path / "lateral", windows, options)
+        lateral = _rows(folder / "lateral", windows, options, calculations)
     ways = {name.split()[0].rstrip("LEFT"): name.split()[1] for name in chosen}
-    assert ways == {f"s{number}": way for number, (_, _, way) in enumerate(CALCULATIONS)}
+    assert ways == {f"s{number}": way for number, (_, _, way) in enumerate(calculations)}
     assert {name.split()[0]: rows for name, rows in chosen.items()} == {
         name.split()[0]: rows for name, rows in lateral.items()
     }
     assert all(chosen.values())
+
+
+@pytest.mark.parametrize(("windows", "options"), WINDOWS)
+def test_a_way_gives_the_rows_of_the_one_that_takes_anything(
+    tmp_path: Path, windows: str, options: str
+) -> None:
+    _check(tmp_path, windows, f"STREAM_OPTIONS({options})", CALCULATIONS)
+
+
+@pytest.mark.parametrize("options", ["STREAM_OPTIONS(EXACT)", pytest.param("", marks=pytest.mark.long)])
+def test_windows_of_groups_find_the_rows_of_their_own_tables(tmp_path: Path, options: str) -> None:
+    _check(tmp_path, "SESSION(ts, 6s)", options, SPANS)
 
 
 def test_of_groups_whose_windows_are_computed_again_no_others_are_read(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@
              the windows are one more table of its join;
 ``by_row``   a select over the rows of windows that come with their number: grouped by window too;
 ``ranged``   aggregates over windows that reach around a row: by running aggregates of stretches of time;
+``numbered`` anything else that reads a stretch of time which the window's bounds tell: as the next one, of
+             rows that know their windows;
 ``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
 ``whole``    a query that knows no windows, evaluated once: that of a view which is computed as a whole;
 ``keyed``    the same of a query whose rows fall apart by keys: of all keys, or of those that are touched;
@@ -17,18 +19,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates, is_aggregate_call
-from lakestream.compute.windows.calculation import ALIAS, READ, ROWS, WINDOWS, Bound, Calculation
+from lakestream.compute.windows.calculation import (
+    ALIAS,
+    READ,
+    ROWS,
+    WINDOWS,
+    Bound,
+    Calculation,
+    spark_sql,
+)
 from lakestream.compute.windows.gaps import carried
 from lakestream.compute.windows.hoist import hoist
 from lakestream.compute.windows.keys import NUMBER
 from lakestream.compute.windows.panes import partials
 from lakestream.compute.windows.ranges import Ranges
-from lakestream.compute.windows.window_rows import TRIGGER_ROWS, WindowRows, beside_windows, from_windows
+from lakestream.compute.windows.window_rows import (
+    TRIGGER_ROWS,
+    BoundRead,
+    WindowRows,
+    beside_windows,
+    bound_reads,
+    from_windows,
+)
 from lakestream.language.common.query_clauses import group_keys, said
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
@@ -51,6 +69,7 @@ class Way(StrEnum):
     BESIDE = "beside"
     BY_ROW = "by_row"
     RANGED = "ranged"
+    NUMBERED = "numbered"
     LATERAL = "lateral"
     WHOLE = "whole"
     KEYED = "keyed"
@@ -102,6 +121,7 @@ class Evaluation:
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
             Way.BESIDE: lambda: beside_windows(self.calculation, self._rows, self._passed()),
+            Way.NUMBERED: self._lateral,
             Way.LATERAL: self._lateral,
             Way.WHOLE: self._whole,
             Way.KEYED: self._keyed,
@@ -126,7 +146,12 @@ class Evaluation:
                 f"FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k)"
             )
         relations.append(f"ls_fired AS ({self._fired()})")
+        relations += [f"{read.name} AS ({read.sql()})" for read in self._bound_reads.values()]
         return relations
+
+    @cached_property
+    def _bound_reads(self) -> Mapping[str, BoundRead]:
+        return bound_reads(self.calculation, self.grid) if self.way is Way.NUMBERED else {}
 
     @property
     def by_panes(self) -> bool:
@@ -298,6 +323,9 @@ class Evaluation:
 
     def _lateral(self) -> str:
         query = self.calculation.query.copy()
+        for node in list(query.find_all(exp.Subquery)):
+            if node.meta.get(READ) and (bound := self._bound_reads.get(node.meta[READ].view)):
+                node.set("this", spark_sql(bound.of_window))
         hoist(query, ALIAS)
         names = ", ".join(self.columns)
         body = query.sql("spark")
@@ -417,11 +445,18 @@ def choose_way(
     of_rows = calculation.reads_rows and not calculation.reads and query.args.get("where") is None
     if of_rows and _plain_aggregate(query):
         return Way.GROUPED
-    if at_open or not _goes_beside_windows(calculation, grid):
+    if at_open:
         return Way.LATERAL
+    beside = _beside(calculation, forces=forces) if _goes_beside_windows(calculation, grid) else None
+    return beside or (Way.NUMBERED if bound_reads(calculation, grid) else Way.LATERAL)
+
+
+def _beside(calculation: Calculation, *, forces: bool) -> Way | None:
+    """Return how a select over rows that know their windows is evaluated; None: as any other."""
+    query = calculation.query
     if query.args.get("group") is not None or not aggregates(query.selects):
-        return Way.LATERAL if forces else Way.BESIDE
-    return Way.JOINED if _has_a_row_for_nothing(calculation) else Way.LATERAL
+        return None if forces else Way.BESIDE
+    return Way.JOINED if _has_a_row_for_nothing(calculation) else None
 
 
 def _has_a_row_for_nothing(calculation: Calculation) -> bool:

@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.calculation import ALIAS, READ, ROWS, WINDOWS
+from sqlglot import exp
+
+from lakestream.compute.windows.calculation import ALIAS, OF_GROUP, READ, ROWS, WINDOWS
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from lakestream.compute.windows.calculation import Calculation
+    from lakestream.compute.windows.calculation import Bound, Calculation, Read
     from lakestream.triggers.grid import Grid
 
 TRIGGER_ROWS = "ls_trows"
 """The relation of the rows of each window, by ``_ls_gid`` and ``_ls_k``."""
+
+_STARTS, _ENDS = frozenset({"_twstart", "_tprev_ts"}), frozenset({"_twend", "_tcurrent_ts"})
+"""The placeholders that are the first or the last instant of a window, but for a microsecond."""
+
+_OF_BOUNDS = _STARTS | _ENDS | {"_twduration"}
+"""The placeholders that a window has by its bounds, and always."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,111 @@ class WindowRows:
         if self.grid.is_tumbling:
             return rows
         return f"{rows} WHERE {self.grid.ended(time, time)} < {self.grid.begun(time, time)}"
+
+
+@dataclass(frozen=True)
+class BoundRead:
+    """A read of a table of which each window needs a stretch of time that its own bounds tell.
+
+    ``body`` is SQL of its rows. ``of_group`` is the group column that its ``tbname`` is equal to, ``alike``
+    says that windows of one number are the same in all groups, ``used`` are the placeholders of the
+    calculation. A row knows these of its window: each reference of a lateral join that no equality replaces
+    costs Spark a join of all its values with all rows.
+    """
+
+    read: Read
+    body: str
+    of_group: str | None
+    alike: bool
+    used: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The relation of its rows, each as often as there are windows that it may be needed by."""
+        return f"{self.read.view}_of_windows"
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return ("_ls_k", *self.used) if self.alike else ("_ls_gid", "_ls_k", *self.used)
+
+    @property
+    def of_window(self) -> str:
+        """SQL of what one window may need of them, in a calculation."""
+        columns = ", ".join(map(quoted, self.read.relation.columns))
+        own = " AND ".join(f"{self.name}.{name} = {ALIAS}.{name}" for name in self._known)
+        return f"SELECT {columns} FROM {self.name} WHERE {own}"
+
+    def sql(self) -> str:
+        """Return SQL of the rows with the windows: a join by stretches of time of the windows' mean length.
+
+        A window has two of them in the mean, a row one, so that no row is held against all windows. The
+        range is a microsecond wide, as the placeholders are; what the statement asks for, it asks itself.
+        """
+        time = f"unix_micros({quoted(self.read.relation.time_column)})"
+        first, last = _instant(self.read.lower, -1), _instant(self.read.upper, 1)
+        of = f", {self.of_group} AS _ls_of" if self.of_group and not self.alike else ""
+        windows = (
+            f"SELECT {'DISTINCT ' if self.alike else ''}{', '.join(self._known)}{of}, "
+            f"{first} AS _ls_begin, {last} AS _ls_until FROM {WINDOWS}"
+        )
+        width = (
+            f"SELECT CAST(greatest(avg(_ls_until - _ls_begin), 1) AS BIGINT) AS _ls_width FROM ({windows})"
+        )
+        parts = "explode(sequence(_ls_begin div _ls_width, _ls_until div _ls_width)) AS _ls_part"
+        known = ", ".join(f"x.{name}" for name in self._known)
+        return (
+            f"SELECT r.*, {known} "
+            f"FROM (SELECT *, {time} AS _ls_at, {time} div _ls_width AS _ls_part "
+            f"FROM ({self.body}), ({width})) r "
+            f"JOIN (SELECT *, {parts} FROM ({windows}), ({width})) x "
+            f"ON r._ls_part = x._ls_part AND r._ls_at >= x._ls_begin AND r._ls_at <= x._ls_until"
+            f"{' AND r.tbname = x._ls_of' if of else ''}"
+        )
+
+
+def bound_reads(calculation: Calculation, grid: Grid) -> dict[str, BoundRead]:
+    """Return the reads that windows may have by their bounds, by their views.
+
+    Where windows of several groups differ, of other tables than the group's own each row would be needed by
+    windows of all groups: they are read as they are. So are all where the calculation uses placeholders that
+    the bounds of a window do not tell.
+    """
+    found: dict[str, BoundRead] = {}
+    if grid.rows_are_placed or not calculation.used <= _OF_BOUNDS:
+        return found
+    used = tuple(sorted(calculation.used))
+    alike, grouped = not grid.depends_on_first, bool(calculation.scope.groups)
+    for node in calculation.query.find_all(exp.Subquery):
+        read, of_group = node.meta.get(READ), node.meta.get(OF_GROUP)
+        if not read or not _bounded(read) or not _is_met(node):
+            continue
+        body = node.this.sql("spark")
+        if ALIAS not in body and (alike or of_group or not grouped):
+            found[read.view] = BoundRead(read, body, of_group, alike, used)
+    return found
+
+
+def _bounded(read: Read) -> bool:
+    """Return whether both ends of a read's time are a window's, up to a fixed distance."""
+    known = _STARTS | _ENDS
+    ends = (read.lower, read.upper)
+    timed = read.relation.types.get(read.relation.time_column.lower(), "timestamp") == "timestamp"
+    return timed and all(end is not None and end.placeholder in known for end in ends)
+
+
+def _is_met(read: exp.Subquery) -> bool:
+    """Return whether a read stands where only rows that its select goes on with count: in FROM or JOIN."""
+    part = read.parent
+    return isinstance(part, exp.From) or (
+        isinstance(part, exp.Join) and not part.side and part.kind != "ANTI"
+    )
+
+
+def _instant(bound: Bound | None, wider: int) -> str:
+    """Return SQL of an end of a read, microseconds, in the windows' own terms."""
+    assert bound is not None  # by _bounded
+    edge = "_ls_low" if bound.placeholder in _STARTS else "_ls_high"
+    return f"{edge} + {bound.offset + wider}L"
 
 
 def beside_windows(calculation: Calculation, rows: WindowRows, passed: str) -> str:

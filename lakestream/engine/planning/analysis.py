@@ -108,7 +108,7 @@ def _analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], li
     if fill is not None:
         typed = replace(stream, calculation=without_constants(stream.calculation))
     try:
-        kinds = _types(spark, typed.evaluation().sql())
+        stream, kinds = _types_at_once(spark, stream, typed)
     except analysis_error() as error:
         if fill is not None:
             raise _calculation_error(stream, error) from None
@@ -125,6 +125,19 @@ def _analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], li
         _check_constants(spark, constants_of(stream.calculation, fill), kinds)
     stream = replace(stream, partial_types=_partial_types(spark, stream))
     return stream, [kinds[name] for name in wanted], group_types
+
+
+def _types_at_once(spark: SparkSession, stream: Stream, typed: Stream) -> tuple[Stream, dict[str, str]]:
+    """Return a stream by its way, or by ``lateral`` where Spark goes no other, and the types of its results.
+
+    ``typed`` is the stream whose results have these types. Raises Spark's error where it goes neither.
+    """
+    try:
+        return stream, _types(spark, typed.evaluation().sql())
+    except analysis_error():
+        if stream.way is not Way.NUMBERED:
+            raise
+    return replace(stream, way=Way.LATERAL), _types(spark, replace(typed, way=Way.LATERAL).evaluation().sql())
 
 
 def _keyed_or_whole(spark: SparkSession, stream: Stream) -> Stream:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_NUMBER = 60
 _MAX_INSTANT = 18
+_TYPED = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 
 
 def take_string(reader: Reader, what: str) -> str:
@@ -77,7 +78,11 @@ def take_duration(reader: Reader, what: str) -> tuple[Duration, Word]:
 
 
 def take_value(reader: Reader) -> Value:
-    """Take a literal: number, string, TRUE, FALSE, NULL, or ``NOW [± duration …]``."""
+    """Take a literal: number, string, TRUE, FALSE, NULL, ``NOW [± duration …]``, or Spark's typed times.
+
+    ``TIMESTAMP '…'``, ``TIMESTAMP_NTZ '…'`` and ``DATE '…'`` are their text, which the column's type reads.
+    Raises StatementError(BAD_TIMESTAMP) where such a text is no time.
+    """
     word = reader.peek()
     if word.kind is Kind.STRING:
         return reader.take().text
@@ -89,6 +94,8 @@ def take_value(reader: Reader) -> Value:
             return constants[reader.take().text.upper()]
         if reader.accept("NOW"):
             return _now(reader)
+        if word.text.upper() in _TYPED and reader.peek(1).kind is Kind.STRING:
+            return take_instant(reader, reader.take().text)
     raise reader.unexpected("a value", ("NULL", "TRUE", "FALSE", "NOW") if word.kind is Kind.WORD else ())
 
 
