@@ -65,10 +65,14 @@ class Statements:
     def _tables(self, statement: model.Statement) -> list[TableInfo]:
         """Return the tables whose rows nobody else may change meanwhile, for subtables their super tables.
 
-        A table that is not there is for the statement to miss.
+        A table that is not there is for the statement to miss. A stream's output is no subtable, whose name
+        all super tables would be searched for.
         """
         at = self._at
         found = []
+        if isinstance(statement, model.CreateStream):
+            outputs = (at.catalog.find_table(at.in_database(n), n.name) for n in _named_tables(statement))
+            return [info for info in outputs if info is not None]
         for name in _named_tables(statement):
             with suppress(LakestreamError):
                 found.append(Names(at.catalog, at.database).find(at.in_database(name), name.name)[0])

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
@@ -146,12 +145,8 @@ class Evaluation:
                 f"FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k)"
             )
         relations.append(f"ls_fired AS ({self._fired()})")
-        relations += [f"{read.name} AS ({read.sql()})" for read in self._bound_reads.values()]
+        relations += [f"{read.name} AS ({read.sql()})" for read in _reads_by_windows(self).values()]
         return relations
-
-    @cached_property
-    def _bound_reads(self) -> Mapping[str, BoundRead]:
-        return bound_reads(self.calculation, self.grid) if self.way is Way.NUMBERED else {}
 
     @property
     def by_panes(self) -> bool:
@@ -322,10 +317,10 @@ class Evaluation:
     # --- lateral and each ---
 
     def _lateral(self) -> str:
-        query = self.calculation.query.copy()
+        query, known = self.calculation.query.copy(), _reads_by_windows(self)
         for node in list(query.find_all(exp.Subquery)):
-            if node.meta.get(READ) and (bound := self._bound_reads.get(node.meta[READ].view)):
-                node.set("this", spark_sql(bound.of_window))
+            if node.meta.get(READ) and (read := known.get(node.meta[READ].view)):
+                node.set("this", spark_sql(read.of_window))
         hoist(query, ALIAS)
         names = ", ".join(self.columns)
         body = query.sql("spark")
@@ -379,6 +374,13 @@ class Evaluation:
             for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
         )
         return f"SELECT {passed}, r.* FROM ({bound.sql('spark')}) AS r({', '.join(self.columns)})"
+
+
+def _reads_by_windows(evaluation: Evaluation) -> Mapping[str, BoundRead]:
+    """Return the reads whose rows know their windows, by their views."""
+    if evaluation.way is not Way.NUMBERED:
+        return {}
+    return bound_reads(evaluation.calculation, evaluation.grid)
 
 
 def _of_window(condition: exp.Expr) -> str:

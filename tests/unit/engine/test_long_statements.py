@@ -24,10 +24,12 @@ from lakestream.observation.verify import Verifier
 from lakestream.statements import maintenance
 from lakestream.statements.select import SelectStatements
 from lakestream.statements.workspace import Workspace
+from lakestream.storage.names.subtables import Subtables
 from lakestream.storage.sessions.jobs import OwnSession
 from lakestream.storage.small.session import SmallSession
 from lakestream.storage.writes import edits
 from lakestream.timeseries.series import SeriesReader
+from tests.properties.followed import without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -295,3 +297,15 @@ def test_one_changes_the_rows_of_a_table_at_a_time(lake: Lake, gate: Gate) -> No
     gate.open()
     assert update.result(WAIT_SECONDS).message == "updated 12 rows"
     lake.sql("DELETE FROM m_slow")
+
+
+def test_a_stream_is_created_without_a_look_at_the_rows_of_other_tables(tmp_path: Path) -> None:
+    with without_spark(), Lake(tmp_path, settings=SETTINGS) as lake:
+        lake.sql("CREATE STABLE m (ts TIMESTAMP, v INT) TAGS (g INT); CREATE TABLE a USING m TAGS (1)")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Subtables, "_from_rows", lambda *_: pytest.fail("rows are searched for a subtable"))
+            lake.sql(
+                "CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM m INTO o "
+                "AS SELECT _twstart, sum(v) FROM %%trows"
+            )
+        assert [stream.name for stream in lake.streams()] == ["s"]
