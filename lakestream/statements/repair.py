@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from lakestream.engine.planning.checks import named_state
 from lakestream.engine.rounds.soundness import refuse_unsound
 from lakestream.errors import BusyError, LakestreamError, NotSupportedError, StorageError, StreamError
+from lakestream.storage.names.moved import found_again
 from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
@@ -30,15 +31,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Remedy = Literal["mend", "rewind", "resync", ""]
+Remedy = Literal["mend", "rewind", "resync", "reattach", ""]
 
 _ASIDE = "set_aside"
 _TICK_LOGS = ("plans", "progress")
 _OF_TABLES = ("REGISTRY_DAMAGED", "TABLE_UNREADABLE", "READ_FAILED")
 """What a stream may be found in because of a table that was found damaged."""
+_GONE = "TABLE_NOT_FOUND"
 _REMEDIES: dict[Remedy, str] = {
     "mend": "put aside what is damaged; rows in it are given up",
     "rewind": "go back to the newest version that is whole",
+    "reattach": "take it from there: back into the lake, or under its name where that is of a table outside",
     "resync": "RECALCULATE STREAM … RESYNC: everything from the source as it is",
     "": "",
 }
@@ -85,9 +88,12 @@ class Repair:
             found = [*_damage_of(name, path, "mend", deep=deep)]
             damaged += found
             yield from found
+        moved = self._moved()
+        yield from moved.values()
         for record in self.at.registry.streams():
             for one in self._stream(record, deep=deep):
-                if not (damaged and one.code in _OF_TABLES):
+                known = damaged if one.code in _OF_TABLES else one.code == _GONE and record.source in moved
+                if not known:
                     yield one
 
     def repair(self, finding: Finding) -> list[str]:
@@ -102,6 +108,8 @@ class Repair:
                 record = self.streams.named(finding.where)
                 self.streams.request(record, None)
                 return [f"queued: the next round computes {finding.where} anew"]
+            if finding.remedy == "reattach":
+                return self._reattach(finding.where)
             if not self.at.layout.is_local:
                 raise NotSupportedError(
                     "to repair tables of a lake in an object store", hint="restore the objects"
@@ -172,6 +180,57 @@ class Repair:
         ]
         paths = [(f"{base}.{name}", self.at.layout.table_path(base, name)) for base, name in names]
         return [(name, path) for name, path in paths if Path(path, "_delta_log").is_dir()]
+
+    def _moved(self) -> dict[str, Finding]:
+        """Return the sources of streams that lie elsewhere than they did, by their names."""
+        findings = {}
+        for record in self.at.registry.streams():
+            found = self._found_again(record)
+            what = (
+                f"there is no Delta table at {self._place(record.source)}; its own lies at {', '.join(found)}"
+            )
+            if len(found) == 1:
+                findings[record.source] = Finding(record.source, _GONE, what, "reattach", "")
+            elif found:
+                hint = "several are of its id: put back the one that is it"
+                findings[record.source] = Finding(record.source, _GONE, what, "", hint)
+        return findings
+
+    def _found_again(self, record: StreamRecord) -> list[str]:
+        """Return where the source of a stream lies that is gone from its place; nothing where it is not."""
+        if record.source.startswith(f"{SYSTEM_FOLDER}."):
+            return []
+        with suppress(LakestreamError):  # what else is wrong with it is found beside
+            if self.at.catalog.find_table(*record.source.split(".", 1)) is None:
+                place = self._place(record.source)
+                is_own = place == self.at.layout.table_path(*record.source.split(".", 1))
+                return found_again(
+                    place, record.source_id, [path for _, path in self._paths()] if is_own else []
+                )
+        return []
+
+    def _place(self, table: str) -> str:
+        """Return where a table lies, or was, by its name."""
+        database, name = table.split(".", 1)
+        return self.at.catalog.paths().get((database, name)) or self.at.layout.table_path(database, name)
+
+    def _reattach(self, table: str) -> list[str]:
+        """Have a source be what was found elsewhere, and its streams go on."""
+        readers = [record for record in self.at.registry.streams() if record.source == table]
+        [path] = self._found_again(readers[0])
+        database, name = table.split(".", 1)
+        try:
+            self.at.catalog.reattach(database, name, path)
+        except OSError as error:
+            raise StorageError(
+                "NOT_REPAIRABLE",
+                f"{path} cannot be moved to {self._place(table)}: {error}",
+                hint="move it there by hand",
+            ) from error
+        for record in readers:
+            if (record.last_error or "").startswith(f"{_GONE}: "):
+                self.at.registry.update(record.uuid, status="Running", last_error=None)
+        return [f"{table} is what lay at {path}: it lies at {self._place(table)}"]
 
     def _stream(self, record: StreamRecord, *, deep: bool) -> Iterator[Finding]:
         name = f"{record.database}.{record.name}"

@@ -8,6 +8,7 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.errors import LakestreamError
+from lakestream.storage.tables.checkpoints import disagreement, newest_checkpoint
 from tests.contract.foreign_tables import FEED, MAKERS, MAPPING, REPLACED, SECOND, THIRD, Maker, Owner
 from tests.tiers import leaving
 
@@ -117,6 +118,27 @@ def test_a_stream_equals_sparks_own_group_by(
         table.look_up()
         assert lake.verify("s").holds
         assert lake.sql("SELECT count(v) FROM t").fetchall()
+
+
+SPARKS = (
+    "vectors_restored",
+    "mapping_and_vectors",
+    "checkpoints",
+    "odd_folders",
+    "clone_in_folders",
+    "v2_checkpoints",
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SPARKS)
+def test_checkpoints_of_spark_agree_with_their_logs(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    maker, owner = MAKERS[name], Owner(spark, tmp_path / "t")
+    owner.sql(*maker.statements(), "ALTER TABLE {t} SET TBLPROPERTIES (delta.checkpointInterval = 2)")
+    for statement in (maker.insert(*SECOND), maker.merged(), "DELETE FROM {t} WHERE v = 2", *maker.after):
+        owner.sql(statement)
+        assert disagreement(str(tmp_path / "t")) is None
+    assert bool(newest_checkpoint(str(tmp_path / "t"))) == (name != "v2_checkpoints")
 
 
 def _state(lake: Lake, stream: str) -> tuple[str, str]:

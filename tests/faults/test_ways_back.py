@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
@@ -140,6 +141,19 @@ def cut_checkpoint(table: Path) -> None:
     file.write_bytes(file.read_bytes()[:99])
 
 
+def exchange_checkpoint(table: Path) -> None:
+    """Have a checkpoint that is whole lack a file of the table."""
+    DeltaTable(str(table)).create_checkpoint()
+    file = max((table / "_delta_log").glob("*.checkpoint.parquet"))
+    rows = pq.read_table(file)
+    lost = next(number for number, add in enumerate(rows["add"].to_pylist()) if add is not None)
+    pq.write_table(rows.take([number for number in range(rows.num_rows) if number != lost]), file)
+
+
+def move(table: Path) -> None:
+    table.rename(table.with_name("moved"))
+
+
 def set_back(table: Path) -> None:
     """Set the log back by two commits."""
     remove_newest(table)
@@ -230,6 +244,14 @@ CASES = {
     "source: written anew, as it is": Case("a", write_anew, REWRITTEN, "resync"),
     "source: data gone, put back": Case("a", remove_files, ("Failed CHANGES_LOST",), "file"),
     "source: checkpoint cut, put back": Case("a", cut_checkpoint, (*RETRYING, "Running"), "file"),
+    "source: checkpoint exchanged, put back": Case("a", exchange_checkpoint, (*RETRYING, "Running"), "file"),
+    "source: checkpoint exchanged, repaired": Case(
+        "a", exchange_checkpoint, (*RETRYING, "Running"), "repair"
+    ),
+    "output: checkpoint exchanged, repaired": Case(
+        "oa", exchange_checkpoint, (*RETRYING, "Running"), "repair"
+    ),
+    "source: moved, repaired": Case("a", move, ("Failed TABLE_NOT_FOUND",), "repair"),
     "output: entry empty, put back": Case("oa", entry(lambda _: b""), RETRYING, "file"),
     "output: entry torn, put back": Case("oa", entry(lambda old: old[: len(old) // 2]), RETRYING, "file"),
     "output: entry torn, repaired": Case("oa", entry(lambda old: old[: len(old) // 2]), RETRYING, "repair"),
@@ -283,6 +305,8 @@ def damaged(story: Story, case: Case) -> None:
     story.lake.run()
     for name, state in story.states().items():
         assert state in (case.states if name in ill else ("Running",)), (name, state)
+    if case.damage is exchange_checkpoint:  # who stands behind it does not read it; nobody else believes it
+        assert [one.code for one in story.lake.repair.check()][:1] == ["TABLE_DAMAGED"]
     assert story.is_right("ob")
 
 
@@ -296,6 +320,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
 EACH_TIME = {
     ("source: entry torn, repaired", False),
     ("output: newest entry gone, as it is", True),
+    ("source: checkpoint exchanged, repaired", True),
     ("output: rows appended, as it is", False),
 }
 """What is tried each time, and whether by another process; the others with the long tests."""

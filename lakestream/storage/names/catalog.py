@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
@@ -308,6 +309,22 @@ class Catalog:
         row = {"id": key, "database": info.database, "name": info.name, "path": info.path}
         self._external.put([{**row, "description": description(info)}])
         self._seen.pop(info.path, None)
+
+    def reattach(self, database: str, name: str, path: str) -> None:
+        """Have a table be what lies at another path than it did, as ``found_again`` finds it.
+
+        One of the lake is moved back to its place; a name of one outside leads there from now on. Raises
+        OSError where the folder cannot be moved.
+        """
+        external = self._external.rows().get(key_of(database, name))
+        old = external["path"] if external else self._path(database, name)
+        if external:
+            self._external.put([{**external, "path": path}])
+        else:
+            Path(path).rename(old)
+        for place in (old, path):
+            self.handles.forget(place)
+            self._seen.pop(place, None)
 
     def drop_table(self, database: str, name: str, *, if_exists: bool = False) -> bool:
         """Drop a table with its data and subtables; an external one only loses its name here."""

@@ -161,6 +161,12 @@ def commit_digest(path: str, version: int) -> str | None:
     return None if content is None else _digest(content)
 
 
+def read_actions(path: str, version: int) -> list[Action] | None:
+    """Return the actions of a commit; None where the log has it no more. Raises TABLE_UNREADABLE."""
+    content = _content(path, version)
+    return None if content is None else _actions(path, version, content)
+
+
 class Checkpoints:
     """The checkpoints of a table's log, as far as was looked for them; ``last`` is the version of one."""
 

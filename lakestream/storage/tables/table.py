@@ -16,6 +16,7 @@ from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.columns.types import spark_type_of
 from lakestream.storage.places import files
 from lakestream.storage.places.refusals import store_refusal
+from lakestream.storage.tables.checkpoints import exchanged
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name, has_commit
 from lakestream.storage.tables.looks import is_new
@@ -279,6 +280,8 @@ class Table:
 
     def _take(self, handle: DeltaTable) -> None:
         self._commits.refuse_empty(handle.version())
+        if (why := exchanged(self.path)) is not None:
+            raise _unreadable(self.path, why)
         self._handle = handle
         self.last_transaction = None
         self._opened_at = handle.version()

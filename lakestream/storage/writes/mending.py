@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from lakestream.errors import LakestreamError, StorageError
+from lakestream.storage.tables.checkpoints import disagreement, newest_checkpoint
 from lakestream.storage.tables.durable import data_files
 from lakestream.storage.tables.table import Table, first_line, is_refusal
 
@@ -129,14 +130,17 @@ def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
 
 
 def _why_closed(table: Path) -> str | None:
-    """Return why a table cannot be opened, None where it can; raises what the storage refused."""
+    """Return why a table cannot be opened as its log has it, None where it can.
+
+    Raises what the storage refused.
+    """
     try:
         Table.open(str(table))
+        return disagreement(str(table))
     except LakestreamError as error:
         if error.__cause__ is not None and is_refusal(error.__cause__):
             raise
         return error.message
-    return None
 
 
 def _damaged_log(log: Path, *, rewinds: bool) -> list[Path]:
@@ -147,6 +151,8 @@ def _damaged_log(log: Path, *, rewinds: bool) -> list[Path]:
         return commits[: broken[-1] + 1]
     last = log / _LAST_CHECKPOINT
     checkpoints = [file for file in sorted(log.glob("*.checkpoint*.parquet"), reverse=True) if _damage(file)]
+    if not checkpoints and not broken and disagreement(str(log.parent)):
+        checkpoints = newest_checkpoint(str(log.parent))
     return [file for file in (last, *checkpoints) if file.exists()] if not broken else []
 
 
