@@ -1,206 +1,220 @@
 """What a power cut leaves: of what was written since the last force to the disk anything, whole, torn or not.
 
-A disk that forgets: it knows which files were forced with their folders. Before each force the lake is copied
-as a cut could have left it then. From each copy the lake opens, has all that somebody was told of, and goes
-on to the rows that it would have without the cut.
+A process is recorded while it makes a lake and works on it. From every state that a cut may leave at any
+moment (``tests.faults.power.disk``) the lake opens, has all that somebody was told of, and goes on to the
+rows that it would have without the cut. ``make test`` tries some states of one scenario, ``make faults`` all
+of all.
 """
 
 from __future__ import annotations
 
-import random
+import os
 import shutil
 from collections import Counter
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
+from deltalake import DeltaTable
 
-from lakestream import Lake, Settings
-from lakestream.storage.places.lock import _BOOT_NOTE as BOOT
-from lakestream.storage.tables import durable
+from tests.faults.power.disk import Disk, cuts
+from tests.faults.power.recording import COMPILER, Event, record
+from tests.faults.power.scenarios import CHEAP, SCENARIOS, Scenario, verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
-BATCHES = 4
-STREAM = (
-    "CREATE STREAM counts INTERVAL(10s) SLIDING(10s) FROM source PARTITION BY g "
-    "INTO counted AS SELECT _twstart AS start, count(*) AS n, sum(v) AS total FROM %%trows"
-)
+    from tests.faults.power.disk import Tree
+
+pytestmark = pytest.mark.faults
+
+TRIED, VERIFIED = 12, 10
+"""How many states of a scenario are tried where not all are; each how many-th is verified."""
+PASSING = ("/claims", "/lock")
+"""Names of what is for running processes: none of them is alive after a power cut."""
 
 
-def batch(number: int) -> list[dict[str, Any]]:
-    """Return rows of two groups, one of which is late; each window is closed by the next batch."""
-    rows = [
-        {"ts": BEGIN + timedelta(seconds=10 * number + at), "g": at % 2, "v": number * 10 + at}
-        for at in range(4)
-    ]
-    late = BEGIN + timedelta(seconds=5, microseconds=number)
-    return [*rows, {"ts": late, "g": 0, "v": 1000 + number}] if number else rows
+@dataclass(frozen=True)
+class Recording:
+    """What the process of a scenario did to its folder, and what is in the tables in the end."""
 
-
-def expected(batches: int) -> Counter[tuple[datetime, int, int, int]]:
-    """Return the output over so many batches: the windows of a group that a later row has closed."""
-    rows = [row for number in range(batches) for row in batch(number)]
-    windows: dict[tuple[int, datetime], list[int]] = {}
-    for row in rows:
-        start = BEGIN + (row["ts"] - BEGIN) // timedelta(seconds=10) * timedelta(seconds=10)
-        windows.setdefault((row["g"], start), []).append(row["v"])
-    newest = {g: max(row["ts"] for row in rows if row["g"] == g) for g in (0, 1)}
-    return Counter(
-        (start, g, len(values), sum(values))
-        for (g, start), values in windows.items()
-        if start + timedelta(seconds=10) <= newest[g]
-    )
-
-
-@dataclass
-class Told:
-    """What somebody was told of before a cut."""
-
-    batches: int = 0
-    has_stream: bool = False
-
-
-@dataclass
-class Cut:
-    """A moment at which the power may go: what lasts for certain, what may, and what was told by then."""
-
-    lasting: dict[str, bytes]
-    written: dict[str, bytes]
-    told: Told
-
-
-@dataclass
-class Disk:
-    """Notes what was forced, and what there was to lose just before."""
-
+    scenario: Scenario
     root: Path
-    told: Told = field(default_factory=Told)
-    cuts: list[Cut] = field(default_factory=list)
-    _content: dict[Path, bytes] = field(default_factory=dict)
-    _named: set[Path] = field(default_factory=set)
-
-    def force(self, file: Path) -> None:
-        """Note that a file's content, or the names in a folder, were forced."""
-        if file.is_dir():
-            self._named |= {*file.iterdir()}
-        elif file.exists():
-            self._content[file] = file.read_bytes()
-
-    def note(self) -> None:
-        """Note what a cut would find now."""
-        files = {file: file.read_bytes() for file in self.root.rglob("*") if file.is_file()}
-        lasting = {
-            file: self._content[file] for file in files if file in self._content and file in self._named
-        }
-        written = {file: content for file, content in files.items() if lasting.get(file) != content}
-        # Written whole and forced before they get their names: see places.files.write_bytes.
-        marks = {file for file in written if file.name in ("lake.json", BOOT, "lock", "lock.turn")}
-        lasting |= {file: written.pop(file) for file in marks}
-        told = Told(self.told.batches, self.told.has_stream)
-        self.cuts.append(Cut(self._by_name(lasting), self._by_name(written), told))
-
-    def _by_name(self, files: dict[Path, bytes]) -> dict[str, bytes]:
-        return {str(file.relative_to(self.root)): content for file, content in files.items()}
+    inode: int
+    events: list[Event]
+    rows: dict[str, Counter[tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
-def cuts(tmp_path_factory: pytest.TempPathFactory) -> list[Cut]:
-    """All moments of a lake that is made, filled, and run."""
-    root = tmp_path_factory.mktemp("power") / "lake"
-    disk = Disk(root)
-    force, force_commits = durable.force, durable.force_commits
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recording]:
+    """Record scenarios, each of them once."""
+    known: dict[str, Recording] = {}
 
-    def noted(table: str, after: int, upto: int) -> None:
-        disk.note()
-        force_commits(table, after, upto)
+    def recording(name: str) -> Recording:
+        if name not in known:
+            known[name] = _recorded(name, tmp_path_factory.mktemp(name) / "recorded")
+        return known[name]
 
-    def forced(file: Path) -> None:
-        force(file)
-        disk.force(file)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable, "force", forced)
-        for module in ("tables.durable", "writes.edits"):
-            patch.setattr(f"lakestream.storage.{module}.force_commits", noted)
-        with Lake(root) as lake:
-            lake.sql("CREATE TABLE source (ts TIMESTAMP, g INT, v BIGINT)")
-            lake.sql(STREAM)
-            disk.told.has_stream = True
-            for number in range(BATCHES):
-                lake.insert("source", batch(number))
-                disk.told.batches = number + 1
-                lake.run()
-    disk.note()
-    return disk.cuts
+    return recording
 
 
-LEFT: dict[str, Callable[[str, bytes, random.Random], bytes | None]] = {
-    "nothing": lambda *_: None,
-    "names": lambda *_: b"",
-    "halves": lambda _name, content, _chance: content[: len(content) // 2],
-    "logs": lambda name, content, _chance: content if "_delta_log" in name else None,
-    "logs and names": lambda name, content, _chance: content if "_delta_log" in name else b"",
-    "logs and halves": lambda name, content, _: content if "_delta_log" in name else content[:-5],
-    "data": lambda name, content, _chance: None if "_delta_log" in name else content,
-    "data and names": lambda name, content, _chance: b"" if "_delta_log" in name else content,
-    "all": lambda _name, content, _chance: content,
-    "some": lambda _name, content, chance: chance.choice([None, b"", content, content[:9]]),
-}
-"""What a cut leaves of a file that was not forced; None: not even its name."""
+def _recorded(name: str, root: Path) -> Recording:
+    root.mkdir()
+    scenario, inode = SCENARIOS[name], root.stat().st_ino
+    events = record(root, ["tests.faults.power.child", name, str(root)])
+    assert played(events, root, inode).now() == found(root), "the recorder has not seen all"
+    with scenario.opened(root / "lake", len(scenario.steps), **CHEAP) as lake:
+        verified(lake, scenario.streams)
+        rows = scenario.rows(lake)
+    return Recording(scenario, root, inode, events, rows)
 
 
-def after(cut: Cut, root: Path, left: str, seed: int) -> None:
-    """Make a lake as a power cut leaves it; the machine has been started anew since."""
-    chance = random.Random(seed)
-    files = dict(cut.lasting)
-    for name, content in sorted(cut.written.items()):
-        kept = LEFT[left](name, content, chance)
-        if kept is not None:
-            files[name] = kept
-    for name, content in files.items():
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    (root / "_lakestream" / BOOT).unlink(missing_ok=True)
+def played(events: list[Event], root: Path, inode: int) -> Disk:
+    """Return a disk to which events have happened."""
+    disk = Disk(str(root), inode)
+    for event in events:
+        disk.do(event)
+    return disk
 
 
-def go_on(root: Path, told: Told) -> None:
-    """Open a lake after a cut, look whether it has what was told, and have it do the rest."""
-    with Lake(root, settings=Settings()) as lake:
-        if not told.has_stream:
-            lake.sql("CREATE TABLE IF NOT EXISTS source (ts TIMESTAMP, g INT, v BIGINT)")
-        there = Counter(row[0] for row in lake.sql("SELECT v FROM source").fetchall())
-        streams = lake.sql("SHOW STREAMS").fetchall()
-        assert streams or not told.has_stream
-        if not streams:
-            lake.sql(STREAM)
-        whole = [number for number in range(BATCHES) if {row["v"] for row in batch(number)} <= there.keys()]
-        assert whole == [*range(len(whole))]
-        assert len(whole) >= told.batches
-        assert sum(there.values()) == sum(len(batch(number)) for number in whole)
-        for number in range(len(whole), BATCHES):
-            lake.insert("source", batch(number))
-        ticks = lake.run().ticks
-        assert [tick.error for tick in ticks if tick.error] == []
-        found = Counter(tuple(row) for row in lake.sql("SELECT start, g, n, total FROM counted").fetchall())
-        assert found == expected(BATCHES)
-        assert [*lake.repair.check()] == []
+def found(root: Path) -> Tree:
+    """Return what is in a folder."""
+    return {
+        str(file.relative_to(root)): None if file.is_dir() else file.read_bytes() for file in root.rglob("*")
+    }
 
 
-@pytest.mark.parametrize("left", LEFT)
-def test_a_lake_goes_on_after_a_power_cut(cuts: list[Cut], left: str, tmp_path: Path) -> None:
-    assert len(cuts) > 20
-    for number, cut in enumerate(cuts):
-        root = tmp_path / "lake"
-        after(cut, root, left, seed=number)
+def laid(tree: Tree, root: Path) -> None:
+    """Make a folder as a power cut leaves it; the machine has been started anew since."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    for name, content in tree.items():
+        if content is None:
+            (root / name).mkdir(parents=True, exist_ok=True)
+        else:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(content)
+    for note in root.glob("lake/_lakestream/boot-*"):
+        note.unlink()
+
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="needs a C compiler, by the name of cc")
+each = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.spark] * (name == "spark")) for name in SCENARIOS]
+)
+
+
+@needs_compiler
+@each
+def test_what_was_told_is_on_the_disk(recorded: Callable[[str], Recording], name: str) -> None:
+    recording = recorded(name)
+    disk = Disk(str(recording.root), recording.inode)
+    for event in recording.events:
+        disk.do(event)
+        if event.kind == "told":
+            lasting = disk.lasting()
+            lost = {path for path, content in disk.now().items() if lasting.get(path, "") != content}
+            assert {path for path in lost if not any(part in path for part in PASSING)} == set(), event.path
+
+
+@needs_compiler
+@each
+def test_the_rows_are_those_of_a_query_over_the_source(
+    recorded: Callable[[str], Recording], name: str
+) -> None:
+    recording = recorded(name)
+    for table, query in recording.scenario.oracle.items():
+        with duckdb.connect() as asked:
+            asked.execute("SET timezone = 'UTC'")
+            for read in ("source", table):
+                folder = recording.root / "lake" / "main" / read
+                asked.register(read, DeltaTable(str(folder)).to_pyarrow_table())
+            wanted = Counter(asked.execute(query).fetchall())
+            assert wanted == Counter(asked.execute(f"SELECT start, n, total, g FROM {table}").fetchall())
+
+
+@needs_compiler
+@each
+def test_a_lake_goes_on_after_a_power_cut(
+    recorded: Callable[[str], Recording], name: str, tmp_path: Path
+) -> None:
+    recording = recorded(name)
+    scenario = recording.scenario
+    moments = cuts(recording.events, str(recording.root), recording.inode)
+    if os.environ.get("FAULT_CELLS") != "all":
+        moments = Random(7).sample(moments, TRIED)
+    for number, moment in enumerate(moments):
+        laid(moment.tree, tmp_path / "cut")
+        event = recording.events[moment.event]
         try:
-            go_on(root, cut.told)
+            assert scenario.go_on(tmp_path / "cut" / "lake", moment.told) == recording.rows
+            if number % VERIFIED == 0:
+                with scenario.opened(tmp_path / "cut" / "lake", len(scenario.steps), **CHEAP) as lake:
+                    verified(lake, scenario.streams)
         except Exception as error:
-            kept = sorted(cut.written)
-            raise AssertionError(f"cut {number} of {len(cuts)}, {left} left of {kept}") from error
-        shutil.rmtree(root)
+            at = f"{event.kind} {event.path or event.inode}, event {moment.event}, {moment.told} told"
+            raise AssertionError(f"state {number} of {len(moments)}, cut after {at}") from error
+
+
+# --- the disk that forgets ---
+
+
+TOP, FOLDER, FILE, OTHER = 1, 2, 3, 4
+MADE = [Event("mkdir", FOLDER, 0, "/top/f", "", b""), Event("force", TOP, 0, "", "", b"")]
+WRITTEN = [*MADE, Event("create", FILE, 0, "/top/f/a", "", b""), Event("write", FILE, 0, "", "", b"abcd")]
+NAMED = Event("force", FOLDER, 0, "", "", b"")
+FORCED = Event("force", FILE, 0, "", "", b"")
+RENAMED = Event("rename", 0, 0, "/top/f/a", "/top/f/b", b"")
+REWRITTEN = [Event("truncate", FILE, 0, "", "", b""), Event("write", FILE, 0, "", "", b"xy")]
+
+
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
+        (MADE[:1], [{}, {"f": None}]),
+        (MADE, [{"f": None}]),
+        (WRITTEN, [{}, {"a": b""}, {"a": b"ab"}, {"a": b"abcd"}]),
+        ([*WRITTEN, FORCED], [{}, {"a": b"abcd"}]),
+        ([*WRITTEN, NAMED], [{"a": b""}, {"a": b"ab"}, {"a": b"abcd"}]),
+        ([*WRITTEN, FORCED, RENAMED], [{}, {"a": b"abcd"}, {"b": b"abcd"}]),
+        ([*WRITTEN, FORCED, RENAMED, NAMED], [{"b": b"abcd"}]),
+        ([*WRITTEN, FORCED, NAMED, *REWRITTEN], [{"a": b"abcd"}, {"a": b"xb"}, {"a": b"xy"}]),
+        (
+            [*WRITTEN, FORCED, NAMED, Event("unlink", 0, 0, "/top/f/a", "", b"")],
+            [{}, {"a": b"abcd"}],
+        ),
+        (
+            [*WRITTEN, FORCED, Event("link", 0, 0, "/top/f/a", "/top/f/b", b"")],
+            [{}, {"a": b"abcd"}, {"b": b"abcd"}, {"a": b"abcd", "b": b"abcd"}],
+        ),
+    ],
+)
+def test_what_a_cut_leaves(events: list[Event], left: list[dict[str, bytes | None]]) -> None:
+    disk = Disk("/top", TOP)
+    for event in events:
+        disk.do(event)
+    states = [
+        {
+            name.removeprefix("f/"): content
+            for name, content in tree.items()
+            if name != "f" or events[:2] != MADE
+        }
+        for tree in disk.states(0)
+    ]
+    assert {frozenset(state.items()) for state in states} == {frozenset(state.items()) for state in left}
+
+
+def test_of_many_changes_each_two_are_tried_in_each_way() -> None:
+    disk = Disk("/top", TOP)
+    names = [f"n{number}" for number in range(12)]
+    for number, name in enumerate(names):
+        disk.do(Event("mkdir", 10 + number, 0, f"/top/{name}", "", b""))
+    states = [*disk.states(0)]
+    assert len(states) < 40
+    ways = {
+        (one, two, one in tree, two in tree) for tree in states for one in names for two in names if one < two
+    }
+    assert len(ways) == 4 * len(names) * (len(names) - 1) // 2

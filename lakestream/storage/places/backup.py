@@ -2,7 +2,8 @@
 
 What a lake consists of is listed while its writer's lock is held: no tick is recorded then. Files of rows
 and commits are never changed, so they are copied after that, beside the next ticks. The list is written last,
-and so is the mark of a lake that is restored: what was cut short is neither a backup nor a lake.
+and so is the mark of a lake that is restored, when all else was forced to the disk: what was cut short is
+neither a backup nor a lake.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lakestream.storage.places.attempts import attempted
 from lakestream.storage.places.layout import MARKER, SYSTEM_FOLDER, Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
 LIST = "backup.json"
@@ -89,6 +90,7 @@ def _copied(
     copied = [name for name, stamp in stamps.items() if known.get(name) != stamp]
     for name in copied:
         _copy(Path(layout.root, name), to, f"{_FILES}/{name}")
+    _force_names(to, (f"{_FILES}/{name}" for name in copied))
     said = {"format": _FORMAT, "files": stamps, "contents": contents, "outside": dict(outside)}
     files.write_bytes(to, LIST, json.dumps(said).encode())
     total = sum(size for size, _ in stamps.values())
@@ -111,6 +113,7 @@ def restore(backup: str, to: str) -> Backup:
     sizes = {name: size for name, (size, _) in _listed(backup).items()}
     for name, size in sizes.items():
         _fetch(backup, f"{_FILES}/{name}", Path(layout.root, name), size)
+    _force_names(layout.root, sizes)
     said = json.loads(files.read_bytes(backup, LIST))
     for name in sorted(said["contents"], key=lambda one: Path(one).name == MARKER):
         files.write_bytes(layout.root, name, said["contents"][name].encode())
@@ -165,9 +168,24 @@ def _copy(source: Path, folder: str, name: str) -> None:
         with files.store_answers(folder) as store:
             store.put(name, source)
         return
-    target = Path(folder, name)
+    _copy_file(source, Path(folder, name))
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file, whose content is on the disk then; its name is once :func:`_force_names` was called."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
+    files.force(target)
+
+
+def _force_names(root: str, names: Iterable[str]) -> None:
+    """Have the names of files in a local folder, and of the folders they are in, last a power cut."""
+    if files.is_uri(root):
+        return
+    top = Path(root)
+    parents = {folder for name in names for folder in (top / name).parents if folder.is_relative_to(top)}
+    for folder in sorted({*parents, top.parent}, reverse=True):
+        files.force(folder)
 
 
 def _fetch(backup: str, name: str, target: Path, size: int) -> None:
@@ -176,8 +194,9 @@ def _fetch(backup: str, name: str, target: Path, size: int) -> None:
         if files.is_uri(backup):
             with files.store_answers(backup) as store, target.open("wb") as file:
                 file.writelines(bytes(part) for part in store.get(name).stream())
+            files.force(target)
         else:
-            shutil.copyfile(Path(backup, name), target)
+            _copy_file(Path(backup, name), target)
         whole = target.stat().st_size == size
     except FileNotFoundError:
         whole = False

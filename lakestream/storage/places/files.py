@@ -93,20 +93,44 @@ def read_bytes(folder: str, name: str) -> bytes:
         return bytes(store.get(name).bytes())
 
 
+def force(file: Path) -> None:
+    """Force a file, or a folder's names, to the disk; one that is gone is passed over."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder where it is not there, with those above it, whose names are on the disk then."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        force(folder.parent)
+
+
 def write_bytes(folder: str, name: str, content: bytes) -> None:
-    """Write ``folder/name`` whole: on a local disk readers see the old or the new content only."""
+    """Write ``folder/name`` whole: on a local disk readers see the old or the new content only.
+
+    It is forced to the disk there, with its name.
+    """
     if is_uri(folder):
         with store_answers(folder) as store:
             store.put(name, content)
         return
     target = Path(folder, name)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
     with draft.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(target)
+    force(target.parent)
 
 
 def exists(folder: str, name: str) -> bool:
@@ -179,13 +203,18 @@ def folders(path: str) -> list[str]:
 
 
 def remove_folder(path: str, holding: str) -> None:
-    """Remove a folder and all in it; a local one moves into ``holding`` first, so it goes at once."""
+    """Remove a folder and all in it; a local one moves into ``holding`` first, so it goes at once.
+
+    That move is forced to the disk before anything in it goes: a power cut leaves all of it, or nothing.
+    """
     if is_uri(path):
         with store_answers(path) as store:
             for batch in store.list():
                 store.delete([found["path"] for found in batch])
         return
     aside = Path(holding, uuid4().hex)
-    aside.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(aside.parent)
     Path(path).rename(aside)
+    for parent in (aside.parent, Path(path).parent):
+        force(parent)
     shutil.rmtree(aside)

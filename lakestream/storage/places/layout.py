@@ -150,7 +150,7 @@ class Layout:
         """Make the lake's own folders where they are not there. Raises LakeError LAKE_NOT_WRITABLE."""
         if self.is_local:
             try:
-                Path(self.system_root).mkdir(parents=True, exist_ok=True)
+                files.make_folder(Path(self.system_root))
             except OSError as error:
                 raise LakeError("LAKE_NOT_WRITABLE", f"cannot make {self.root}: {error}") from error
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lakestream.errors import StorageError
-from lakestream.storage.places.files import is_uri
+from lakestream.storage.places.files import force, is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,15 +55,37 @@ def force_commits(table: str, after: int, upto: int) -> None:
 
     Raises StorageError IO_ERROR for what the disk does not take: the commit is made, and may not last.
     """
-    if is_uri(table) or any(Path(table).is_relative_to(root) for root in _left_to_the_kernel):
-        return
+    if _is_forced(table):
+        with _refusals_named(f"a commit to {table}"):
+            for version in range(max(after, upto - _MOST) + 1, upto + 1):
+                _force_commit(Path(table), version)
+
+
+def force_checkpoint(table: str, version: int) -> None:
+    """Force the checkpoint of a version that was committed before; raises as :func:`force_commits`."""
+    if _is_forced(table):
+        with _refusals_named(f"a checkpoint of {table}"):
+            _force_together([*_checkpoint(Path(table, _LOG), version), Path(table, _LOG)])
+
+
+def _is_forced(table: str) -> bool:
+    return not is_uri(table) and not any(Path(table).is_relative_to(root) for root in _left_to_the_kernel)
+
+
+@contextmanager
+def _refusals_named(what: str) -> Iterator[None]:
     try:
-        for version in range(max(after, upto - _MOST) + 1, upto + 1):
-            _force_commit(Path(table), version)
+        yield
     except OSError as error:
         raise StorageError(
-            "IO_ERROR", f"a commit to {table} was not forced to the disk: {error.strerror or error}"
+            "IO_ERROR", f"{what} was not forced to the disk: {error.strerror or error}"
         ) from error
+
+
+def _checkpoint(log: Path, version: int) -> list[Path]:
+    """Return the files of a version's checkpoint, none where it has none."""
+    checkpoint = log / f"{version:020}.checkpoint.parquet"
+    return [checkpoint, log / "_last_checkpoint"] if checkpoint.exists() else []
 
 
 def _force_commit(table: Path, version: int) -> None:
@@ -71,10 +93,13 @@ def _force_commit(table: Path, version: int) -> None:
     entry = log / f"{version:020}.json"
     names = [*data_files(entry)]
     _force_together([*(table / name for name in names), *_folders(table, names)])
-    checkpoint = log / f"{version:020}.checkpoint.parquet"
-    checkpoints = [checkpoint, log / "_last_checkpoint"] if checkpoint.exists() else []
-    made = [table, table.parent] if version == 0 else []
-    _force_together([entry, log, *checkpoints, *made])
+    made = [table, *_holding(table)] if version == 0 else []
+    _force_together([entry, log, *_checkpoint(log, version), *made])
+
+
+def _holding(table: Path) -> list[Path]:
+    """Return the folders that may have been made with a table: that of its database, and the lake's."""
+    return [folder for folder in list(table.parents)[:2] if os.access(folder, os.R_OK)]
 
 
 def _force_together(files: Sequence[Path]) -> None:
@@ -120,15 +145,3 @@ def _folders(table: Path, names: Iterable[str]) -> list[Path]:
         within = (table / name).parents if "/" in name else (table,)
         parents.update(folder for folder in within if folder.is_relative_to(table))
     return sorted(parents, reverse=True)
-
-
-def force(file: Path) -> None:
-    """Force a file, or a folder's names, to the disk; one that is gone is passed over."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

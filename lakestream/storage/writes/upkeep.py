@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 from lakestream.errors import StorageError
 from lakestream.storage.places import files
 from lakestream.storage.sessions.altering import run_on
-from lakestream.storage.tables.durable import committing
+from lakestream.storage.tables.durable import committing, force_checkpoint, force_commits
 from lakestream.storage.tables.table import capabilities, first_line
 from lakestream.storage.writes.edits import retried
 
@@ -97,8 +97,8 @@ def _unreadable(table: Table, name: str, text: str) -> StorageError:
 def keep_up(table: Table, rules: Rules) -> Upkeep:
     """Compact a table, write a checkpoint of its log, and delete what is older than its own retention.
 
-    Each step leaves a table that is whole: one that did not come is made up for the next time. Raises
-    StorageError UPKEEP_FAILED.
+    Each step leaves a table that is whole: one that did not come is made up for the next time. What takes the
+    place of files is on the disk before they go. Raises StorageError UPKEEP_FAILED.
     """
     with committing(table):
         table.refresh()
@@ -118,9 +118,11 @@ def compact(table: Table) -> None:
     left to the next time, or to :func:`keep_up`.
     """
     with committing(table):
+        before = table.version
         try:
             if not _needs_spark(table):
                 _compact(table, FILE_BYTES)
+                force_commits(table.path, before, table.version)
                 table.handle.cleanup_metadata()
         except DeltaError:
             _log.warning("the files of %s were not put together", table.path, exc_info=True)
@@ -149,10 +151,11 @@ def _needs_spark(table: Table) -> bool:
 
 
 def _by_arrow(table: Table, rules: Rules) -> Upkeep:
-    before = _count(table)
+    before, version = _count(table), table.version
     if not rules.dry_run:
         if before >= rules.least_files:
             _compact(table, FILE_BYTES if rules.rewritten else None)
+            force_commits(table.path, version, table.version)
         _checkpoint(table)
     old = _vacuum(table, dry_run=True) if rules.deletes else []
     freed = files.size(table.path, old)
@@ -179,6 +182,7 @@ def _checkpoint(table: Table) -> None:
     """Write a checkpoint of the log unless the last one is of this version."""
     if not files.exists(table.path, f"_delta_log/{table.handle.version():020}.checkpoint.parquet"):
         table.handle.create_checkpoint()
+        force_checkpoint(table.path, table.version)
 
 
 def _vacuum(table: Table, *, dry_run: bool) -> Sequence[str]:
@@ -188,11 +192,12 @@ def _vacuum(table: Table, *, dry_run: bool) -> Sequence[str]:
 
 def _by_spark(table: Table, rules: Rules) -> Upkeep:
     """Leave a table to Spark, which writes the checkpoints itself and does not say what a VACUUM frees."""
-    before = _count(table)
+    before, version = _count(table), table.version
     if rules.dry_run:
         return Upkeep(before, None)
     if before >= rules.least_files:
         run_on(rules.spark(), "OPTIMIZE", table.path)
+        force_commits(table.path, version, table.refresh())
     if rules.deletes:
         run_on(rules.spark(), "VACUUM", table.path)
     table.refresh()
