@@ -152,7 +152,7 @@ class Cut(ABC):
 
     def _runs(self, rows: str, begins: str, *, inside: str = "true") -> str:
         """Return SQL of runs of rows; ``begins`` is true for the first row of each but a group's first."""
-        number = f"sum(CASE WHEN {begins} THEN 1L ELSE 0L END) {self.so_far}"
+        number = f"count_if({begins}) {self.so_far}"
         run = number if inside == "true" else f"CASE WHEN {inside} THEN {number} END"
         return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count FROM ({rows})"
 
@@ -224,10 +224,12 @@ class EventCut(Cut):
         A row is in a window when no end lies between the last row with x1, or itself, and it.
         """
         numbered = f"SELECT *, row_number() {self.by_order} AS _ls_n, {self.tied} FROM ({rows})"
-        before = f"OVER ({self.order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        start, end = (
+            f"lag(CASE WHEN {name} THEN _ls_n END) IGNORE NULLS {self.by_order}" for name in self.columns[:2]
+        )
         found = (
-            f"SELECT *, max(CASE WHEN _ls_x1 THEN _ls_n END) {self.so_far} AS _ls_start, "
-            f"coalesce(max(CASE WHEN _ls_x2 THEN _ls_n END) {before}, 0) AS _ls_end FROM ({numbered})"
+            f"SELECT *, CASE WHEN _ls_x1 THEN _ls_n ELSE {start} END AS _ls_start, "
+            f"coalesce({end}, 0) AS _ls_end FROM ({numbered})"
         )
         return (
             f"SELECT *, CASE WHEN _ls_start > _ls_end THEN CAST(_ls_end AS BIGINT) END AS _ls_run, "
@@ -264,10 +266,7 @@ class CountCut(Cut):
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their windows, of which no two overlap."""
         counted = f"SELECT *, _ls_x1 AND _ls_is_new AS _ls_counts, {self.tied} FROM ({rows})"
-        found = (
-            f"SELECT *, _ls_counted + sum(CASE WHEN _ls_counts THEN 1L ELSE 0L END) {self.so_far} "
-            f"AS _ls_count FROM ({counted})"
-        )
+        found = f"SELECT *, _ls_counted + count_if(_ls_counts) {self.so_far} AS _ls_count FROM ({counted})"
         place = f"CASE WHEN _ls_counts THEN (_ls_count - 1) % {self.step} ELSE _ls_count % {self.step} END"
         inside = f"({place}) < {self.count} AND (_ls_counts OR _ls_count % {self.step} <> 0)"
         number = f"(_ls_count - CASE WHEN _ls_counts THEN 1L ELSE 0L END) div {self.step}"

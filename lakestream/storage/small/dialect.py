@@ -26,7 +26,7 @@ from lakestream.storage.small.kinds import (
 )
 from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
-from lakestream.storage.small.ordering import order_windows
+from lakestream.storage.small.ordering import order_windows, sort_once
 from lakestream.storage.small.rewritten import DuckQuery, marked
 
 if TYPE_CHECKING:
@@ -218,6 +218,7 @@ def duckdb_sql(text: str, *, many: bool = False) -> DuckQuery:
         raise NotExactError(f"not understood: {error}") from error
     for select in query.find_all(exp.Select):
         select.set("hint", None)  # says how Spark is to do it, not what
+    sort_once(query)
     nodes = [*query.walk()]
     for node in nodes:
         _check(node)
