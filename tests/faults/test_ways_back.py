@@ -251,6 +251,7 @@ CASES = {
     "output: checkpoint exchanged, repaired": Case(
         "oa", exchange_checkpoint, (*RETRYING, "Running"), "repair"
     ),
+    "source: another table, put back": Case("a", replace_by_another, ("Failed SOURCE_REPLACED",), "file"),
     "source: moved, repaired": Case("a", move, ("Failed TABLE_NOT_FOUND",), "repair"),
     "output: entry empty, put back": Case("oa", entry(lambda _: b""), RETRYING, "file"),
     "output: entry torn, put back": Case("oa", entry(lambda old: old[: len(old) // 2]), RETRYING, "file"),
