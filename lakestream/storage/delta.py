@@ -18,7 +18,15 @@ from lakestream.storage.tables.log import CommitInfo, commit_digest, read_commit
 from lakestream.storage.tables.looks import Seldom, look_anew, one_look
 from lakestream.storage.tables.table import Capabilities, Table, Tables, capabilities, is_table
 from lakestream.storage.writes.alike import create_alike
-from lakestream.storage.writes.commit import CommitResult, CommitTag, commit, rewrite, said_by
+from lakestream.storage.writes.commit import (
+    Change,
+    CommitResult,
+    CommitTag,
+    commit,
+    commit_made,
+    rewrite,
+    said_by,
+)
 from lakestream.storage.writes.edits import (
     append,
     create,
@@ -33,6 +41,7 @@ from lakestream.storage.writes.written import Written, written_of
 __all__ = [
     "POSITION",
     "Capabilities",
+    "Change",
     "CommitInfo",
     "CommitResult",
     "CommitTag",
@@ -54,6 +63,7 @@ __all__ = [
     "changes_spark",
     "commit",
     "commit_digest",
+    "commit_made",
     "compact",
     "create",
     "create_alike",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.faults import crash_point
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted
-from lakestream.storage.delta import commit, lies_behind, read_spark, timestamp_literal
+from lakestream.storage.delta import Change, commit_made, lies_behind, read_spark, timestamp_literal
 from lakestream.storage.names.tree import DEVICE, TIME
 from lakestream.storage.sessions.session import frame_of
 from lakestream.timeseries.points import by_columns, missing_series, type_of_spark
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakestream.language.iotdb.paths import Path
-    from lakestream.storage.delta import CommitTag
+    from lakestream.storage.delta import CommitTag, Table
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.names.tree import Tree
     from lakestream.timeseries.points import Writer
     from lakestream.timeseries.series import Placement
@@ -135,6 +136,13 @@ def _write_table(tree: Tree, name: str, parts: Sequence[DataFrame], tag: CommitT
     [(first, last, count)] = rows.selectExpr(*ends, "count(*)").collect()
     if not count:
         return 0
+    commit_made(table, lambda: _laid(table, info, rows, first, last), tag)
+    crash_point("C6b")
+    return int(count)
+
+
+def _laid(table: Table, info: TableInfo, rows: DataFrame, first: int, last: int) -> Change:
+    """Return rows together with what the table has in their range of time, as it is seen now."""
     replaced = None
     if not lies_behind(table, info, first):
         spark, version = rows.sparkSession, table.version
@@ -142,9 +150,7 @@ def _write_table(tree: Tree, name: str, parts: Sequence[DataFrame], tag: CommitT
         rows = _laid_over(rows, old)
         replaced = f"{TIME} >= {timestamp_literal(first)} AND {TIME} <= {timestamp_literal(last)}"
     crash_point("C6a")
-    commit(table, rows, tag, replace=replaced)
-    crash_point("C6b")
-    return int(count)
+    return Change(rows, replaced)
 
 
 def _merged(parts: Sequence[DataFrame]) -> DataFrame:

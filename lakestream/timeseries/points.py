@@ -5,7 +5,7 @@ A second point at the time of another one replaces it; a measurement without a v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
@@ -15,9 +15,10 @@ from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import arrow_type
 from lakestream.storage.delta import (
+    Change,
     Written,
     align,
-    commit,
+    commit_made,
     insert_rows,
     lies_behind,
     read_arrow,
@@ -285,6 +286,12 @@ def _laid_over(rows: pa.Table, old: pa.Table) -> pa.Table:
 
 def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag, written: Written | None) -> None:
     """Write rows at most once: what lies in their range of time is written anew with them."""
+    commit_made(table, lambda: _laid(table, info, rows, written), tag)
+    crash_point("C6b")
+
+
+def _laid(table: Table, info: TableInfo, rows: pa.Table, written: Written | None) -> Change:
+    """Return rows together with what the table has in their range of time, as it is seen now."""
     first, last = _span(rows)
     old = None if lies_behind(table, info, first) else _old(table, info, rows)
     replaced = None
@@ -292,12 +299,9 @@ def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag, writt
         time = delta_name(info.time_column)
         within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
         rows, replaced = _laid_over(rows, old), f"{_devices_of(rows)} AND {within}"
-    if written is not None:
-        named = written.metadata(rewrites=replaced is not None)
-        tag = replace(tag, metadata={**tag.metadata, **named})
+    named = {} if written is None else written.metadata(rewrites=replaced is not None)
     crash_point("C6a")
-    commit(table, rows, tag, replace=replaced)
-    crash_point("C6b")
+    return Change(rows, replaced, named)
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -90,6 +90,8 @@ class Notifier:
     _dispatcher: Dispatcher | None = None
     _lock: IO[bytes] | None = None
     _looked: float = float("-inf")
+    _nobody_as_of: object = None
+    """What was recorded when no stream had anybody to tell."""
 
     def begin(self, record: StreamRecord, notification: Notification | None) -> None:
         """Have a new stream's targets, or new targets of a stream, told of what comes from now on."""
@@ -109,8 +111,9 @@ class Notifier:
         self.deliveries.remove(uuid)
 
     def is_waiting(self) -> bool:
-        """Return whether it is too early to look for new events again."""
-        return self.system_clock.monotonic() - self._looked < LOOK_SECONDS
+        """Return whether it is too early to look for new events again, or nobody is to be told of any."""
+        is_early = self.system_clock.monotonic() - self._looked < LOOK_SECONDS
+        return is_early or self._nobody_as_of == self.registry.seen()
 
     def follow(self, *, at_once: bool) -> None:
         """Hand new events to the threads that send them; starts no thread while nobody is to be told."""
@@ -118,6 +121,8 @@ class Notifier:
             return
         self._looked = self.system_clock.monotonic()
         notified = self._notified()
+        has_nobody = not notified and self._dispatcher is None
+        self._nobody_as_of = self.registry.seen() if has_nobody else None
         if notified and self._dispatcher is None:
             self._lock = sending_lock(self.layout, shared=self.only is not None)
             if self._lock is not None:
@@ -144,6 +149,7 @@ class Notifier:
 
     def close(self) -> None:
         """Stop sending, and let another process do it."""
+        self._nobody_as_of = None
         if self._dispatcher is not None:
             self._dispatcher.close()
             self._dispatcher = None

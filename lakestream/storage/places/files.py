@@ -133,6 +133,18 @@ def write_bytes(folder: str, name: str, content: bytes) -> None:
     force(target.parent)
 
 
+def write_new(folder: str, name: str, content: bytes) -> bool:
+    """Write ``folder/name`` of a store where there is none of its name; return whether it was written."""
+    with store_answers(folder) as store:
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            store.put(name, content, mode="create")
+        except AlreadyExistsError:
+            return False
+    return True
+
+
 def exists(folder: str, name: str) -> bool:
     """Return whether the file ``folder/name`` is there; OSError where that may not be known."""
     if not is_uri(folder):

@@ -10,10 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-from deltalake import write_deltalake
 
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.language.quoting import delta_name, delta_text
@@ -21,8 +18,9 @@ from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.looks import once
-from lakestream.storage.tables.table import LOG_KEPT, Table, first_line, is_refusal, is_table
+from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table
 from lakestream.storage.writes.edits import create, retried
+from lakestream.storage.writes.writing import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -260,12 +258,8 @@ class KeyedTable:
         table = self._writable()
         before = table.version
         data = pa.Table.from_pylist(rows, schema=table.schema)
-        write = partial(write_deltalake, table.handle, data, post_commithook_properties=LOG_KEPT)
         with committing(table):
-            if replaced is None:
-                write(mode="append")
-            else:
-                write(mode="overwrite", predicate=replaced)
+            write_rows(table, data, replace=replaced)
         if table.version == before + 1:
             self._rows, self._version = then, table.version
         compact(table, _COMPACT_AFTER)

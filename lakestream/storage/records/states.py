@@ -25,6 +25,7 @@ from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import LOG_KEPT, is_table
 from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
+from lakestream.storage.writes.writing import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,8 @@ _APP = "lakestream:state"
 _TICK, _VERSION = "_ls_tick", "version"
 _LOOKED_BACK = 20
 _KEPT_UP_EVERY = 64
+_FEW_CHANGES = 100
+"""So many are saved as changes however few groups there are."""
 _FEW_ROWS = 10_000
 """Rows that are kept beside those that count before the state is saved whole again."""
 
@@ -88,6 +91,7 @@ class SavedStates:
                 commit_properties=_of(tick),
                 post_commithook_properties=LOG_KEPT,
             )
+            table.last_transaction = (table.version, _APP), tick
             _keep_up(table)
 
     def write_changes(self, uuid: str, tick: int, changes: StateChanges) -> bool:
@@ -97,7 +101,7 @@ class SavedStates:
         changes came after that was saved last, or whole it costs no more by now.
         """
         path = self._path(uuid)
-        if not is_table(path):
+        if self._tables.known(path) is None and not is_table(path):
             return False
         try:
             table = self._opened_whole(path)
@@ -108,13 +112,9 @@ class SavedStates:
         with committing(table):
             if not _goes_on(table, tick, changes):
                 return False
-            write_deltalake(
-                table.handle,
-                align(_change_rows(tick, changes), table.schema),
-                mode="append",
-                commit_properties=_of(tick),
-                post_commithook_properties=LOG_KEPT,
-            )
+            rows = align(_change_rows(tick, changes), table.schema)
+            write_rows(table, rows, commit_properties=_of(tick))
+            table.last_transaction = (table.version, _APP), tick
             _keep_up(table)
         return True
 
@@ -208,8 +208,9 @@ def _goes_on(table: Table, tick: int, changes: StateChanges) -> bool:
         return False
     if {*table.schema.names} != {*changes.rows.column_names, _VERSION, _TICK}:
         return False
-    few = 2 * changes.count < changes.groups
-    return few and table.handle.count() + changes.count <= 2 * changes.groups + _FEW_ROWS
+    few = changes.count <= _FEW_CHANGES or 2 * changes.count < changes.groups
+    there = table.ahead.handle.count() + sum(commit.add_rows or 0 for commit in table.ahead.commits)
+    return few and there + changes.count <= 2 * changes.groups + _FEW_ROWS
 
 
 def _change_rows(tick: int, changes: StateChanges) -> pa.Table:

@@ -22,8 +22,10 @@ from lakestream.storage.records.tick import Progress, TickPlan
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
-from lakestream.storage.tables.table import LOG_KEPT, Table
+from lakestream.storage.tables.table import Table
+from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.upkeep import FILE_BYTES
+from lakestream.storage.writes.writing import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +88,7 @@ class TickLog(Generic[_Tick]):
                 table.refresh()
             rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
             before = table.version
-            write_deltalake(table.handle, rows, mode="append", post_commithook_properties=LOG_KEPT)
+            retried(write_rows)(table, rows)
             self._last.update({record.uuid: record for record in records})
             self._files += 1
             self._count_own(before, table)
@@ -163,12 +165,12 @@ class TickLog(Generic[_Tick]):
         appended = self._appended(table)
         if appended is None:
             self._last = {record.uuid: record for record in self._records(self._scanned(None))}
+            self._files = len(table.handle.file_uris())
         else:
             for record in self._records(appended):
                 known = self._last.get(record.uuid)
                 if known is None or known.tick <= record.tick:
                     self._last[record.uuid] = record
-        self._files = len(table.handle.file_uris())
         self._read_at = table.version
 
     def _appended(self, table: Table) -> list[Row] | None:
@@ -186,6 +188,7 @@ class TickLog(Generic[_Tick]):
             added = [pq.read_table(BytesIO(files.read_bytes(self._path, name))) for name in names]
         except (LakestreamError, OSError, pa.ArrowException):
             return None  # put together and cleared away since, or damaged: to read all of it tells
+        self._files += len(names)
         return [row for rows in added for row in rows.to_pylist()]
 
     def _scanned(self, predicate: str | None) -> list[Row]:

@@ -14,12 +14,14 @@ from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.small.session import SmallSession
 from lakestream.storage.tables.datafiles import data_files, has_plain_files
 from lakestream.storage.tables.log import TIME_CUT_US
+from lakestream.storage.tables.mirror import few_files, mirrored
 from lakestream.storage.tables.table import Table, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.storage.columns.times import ReadTime
@@ -92,7 +94,8 @@ def read_arrow(
     asked = wanted if time_column is None or time_column in wanted else [*wanted, time_column]
     if where:
         conditions.append(f"({where})")
-    rows = _scan(table, version, asked, " AND ".join(conditions) or None)
+    few = few_files(table, version, time=time_column, lower=lower, upper=upper)
+    rows = _scan(table, version, asked, " AND ".join(conditions) or None, few)
     if time_column is not None:
         rows = _within(rows, time_column, lower, upper)
     return rows.select(wanted)
@@ -126,6 +129,11 @@ def query_arrow(table: Table, version: int | None, sql: str) -> pa.Table:
 
     Raises StorageError VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
     """
+    with table.guard:
+        return _queried(table, table.at(version), sql)
+
+
+def _queried(table: Table, handle: DeltaTable, sql: str) -> pa.Table:
     import pyarrow as pa
     from deltalake import QueryBuilder
 
@@ -133,8 +141,7 @@ def query_arrow(table: Table, version: int | None, sql: str) -> pa.Table:
     # Without it, times of Spark's before 1678 and after 2261 are taken for others.
     query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")
     try:
-        with table.guard:
-            return pa.table(query.register("t", table.at(version)).execute(sql).read_all())
+        return pa.table(query.register("t", handle).execute(sql).read_all())
     except LakestreamError:
         raise
     except Exception as error:
@@ -142,10 +149,18 @@ def query_arrow(table: Table, version: int | None, sql: str) -> pa.Table:
         raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
 
 
-def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:
+def _scan(
+    table: Table, version: int | None, columns: list[str], predicate: str | None, few: list[str] | None
+) -> pa.Table:
+    """Return columns of a version's rows, out of ``few`` of its files where those are given."""
     condition = f" WHERE {predicate}" if predicate else ""
     asked = ", ".join(map(delta_name, stored_columns(table.time, columns)))
-    rows = query_arrow(table, version, f"SELECT {asked} FROM t{condition}")  # noqa: S608 - quoted names
+    sql = f"SELECT {asked} FROM t{condition}"  # noqa: S608 - quoted names
+    if few is None:
+        rows = query_arrow(table, version, sql)
+    else:
+        with mirrored(table, few) as mirror:
+            rows = _queried(table, mirror, sql)
     return meant_arrow(table, plain(rows), columns)
 
 

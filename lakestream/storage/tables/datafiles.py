@@ -9,6 +9,7 @@ from lakestream.storage.tables.log import TIME_CUT_US
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
 
     from lakestream.storage.tables.table import Table
 
@@ -22,10 +23,19 @@ def data_files(table: Table, version: int, time: str, lower: int | None, upper: 
 
     Columns are those of delta-rs's ``get_add_actions``; a file without statistics is among them.
     """
+    return within(table, table.at(version), time, lower, upper)
+
+
+def within(
+    table: Table, handle: DeltaTable, time: str | None, lower: int | None, upper: int | None
+) -> pa.Table:
+    """Return the files that a handle on a table has of a range, as :func:`data_files` does."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pa.table(table.at(version).get_add_actions(flatten=True))
+    found = pa.table(handle.get_add_actions(flatten=True))
+    if time is None:
+        return found
     name = table.statistic_of(time)
     least, greatest = f"min.{name}", f"max.{name}"
     if not {least, greatest} <= set(found.column_names):

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
-from lakestream.storage.tables.looks import once
+from lakestream.storage.tables.looks import found, once
 
 Action = dict[str, Any]
 
@@ -75,7 +75,8 @@ class CommitInfo:
     ``adds``, ``removes`` and ``cdc_files`` count file actions with data change; ``add_rows`` is their
     number of rows, None when a file carries no statistics; ``append_only`` says that the commit's
     changes are exactly the rows of the added files. ``schema_changed`` marks a commit that wrote the
-    table's metadata (its schema, as JSON, is ``schema_json``); ``change_feed`` says whether the change
+    table's metadata (its schema, as JSON, is ``schema_json``), ``protocol_changed`` one that wrote its
+    protocol; ``change_feed`` says whether the change
     feed was on after it, None when it left that alone. ``transactions`` are its (app, version) ids,
     ``files`` the data files put in, with or without data change; ``removed`` are the paths of those taken
     out. ``written`` are the files of the rows that were written, in the order of the log; None where a
@@ -110,6 +111,7 @@ class CommitInfo:
     misread: bool = False
     same_rows: bool = False
     engine: str | None = None
+    protocol_changed: bool = False
     digest: str = ""
 
     @property
@@ -232,6 +234,10 @@ def _read_commit(path: str, version: int) -> CommitInfo:
             f"the changes of version {version} of {path} are gone: its commit is no longer in the log",
             hint="logs are kept for delta.logRetentionDuration; what was missed must be computed anew",
         )
+    return _parsed(path, version, content)
+
+
+def _parsed(path: str, version: int, content: bytes) -> CommitInfo:
     return (_small_commit if len(content) <= _SMALL_COMMIT else _commit)(path, version, content)
 
 
@@ -244,21 +250,35 @@ _small_commit = lru_cache(maxsize=256)(_commit)
 """A tick asks several times what its commits did, and so do other streams on their table."""
 
 
-def has_commit(path: str, version: int) -> bool:
-    """Return whether a log in a store has a commit; what it did is then known in this look."""
-    return _content(path, version) is not None
+def commit_at(path: str, version: int) -> CommitInfo | None:
+    """Return what a commit did, None where the log has none of this version.
+
+    Raises StorageError TABLE_UNREADABLE.
+    """
+    content = _content(path, version)
+    return None if content is None else _parsed(path, version, content)
+
+
+def known_commit(path: str, version: int, content: bytes) -> CommitInfo:
+    """Return what a commit of ours did; the rest of this look asks for it no more."""
+    found(_question(path, version), content)
+    return _parsed(path, version, content)
 
 
 def _content(path: str, version: int) -> bytes | None:
     name = commit_name(version)
     try:
         if files.is_uri(path):
-            return once((path, name), lambda: files.read_bytes(path, name))
+            return once(_question(path, version), lambda: files.read_bytes(path, name))
         return files.read_bytes(path, name)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageError("TABLE_UNREADABLE", f"a commit of {path} cannot be read: {error}") from error
+
+
+def _question(path: str, version: int) -> tuple[str, str]:
+    return path, commit_name(version)
 
 
 def _digest(content: bytes) -> str:
@@ -319,6 +339,7 @@ def _parse(version: int, actions: list[Action], digest: str) -> CommitInfo:
         or any("%" in file["path"] for file in [*adds, *removes, *changed]),
         same_rows=same_rows,
         engine=info.get("engineInfo"),
+        protocol_changed=any("protocol" in action for action in actions),
         digest=digest,
     )
 

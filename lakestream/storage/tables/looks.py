@@ -32,29 +32,36 @@ def one_look() -> Iterator[None]:
 
 def look_anew() -> None:
     """Forget what this look has found: something has come in between."""
-    found = _FOUND.get()
-    if found is not None:
-        found.clear()
+    known = _FOUND.get()
+    if known is not None:
+        known.clear()
 
 
 def is_new(question: Hashable) -> bool:
     """Return whether a question comes up for the first time in a look; it does every time beside one."""
-    found = _FOUND.get()
-    if found is None:
+    known = _FOUND.get()
+    if known is None:
         return True
-    new = question not in found
-    found[question] = None
+    new = question not in known
+    known[question] = None
     return new
+
+
+def found(question: Hashable, answer: object) -> None:
+    """Let the answer to a question be known for the rest of a look."""
+    known = _FOUND.get()
+    if known is not None:
+        known[question] = answer
 
 
 def once(question: Hashable, ask: Callable[[], _Found]) -> _Found:
     """Return the answer to a question, which is asked for once in a look, and every time beside one."""
-    found = _FOUND.get()
-    if found is None:
+    known = _FOUND.get()
+    if known is None:
         return ask()
-    if question not in found:
-        found[question] = ask()
-    return cast("_Found", found[question])
+    if question not in known:
+        known[question] = ask()
+    return cast("_Found", known[question])
 
 
 @dataclass

@@ -16,10 +16,10 @@ from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.columns.types import spark_type_of
 from lakestream.storage.places import files
 from lakestream.storage.places.refusals import store_refusal
+from lakestream.storage.tables.ahead import Ahead
 from lakestream.storage.tables.checkpoints import exchanged
 from lakestream.storage.tables.far_times import has_far_times
-from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name, has_commit
-from lakestream.storage.tables.looks import is_new
+from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +39,6 @@ each (a scan of 2,000 files 98 ms against 7 ms on a fresh handle, which costs 10
 LOG_KEPT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """What delta-rs does after a commit of a tick: to look for old entries of the log costs 10 µs for each entry
 that there is, so that upkeep does it now and then."""
-
-_LISTED_EVERY = 100
-"""Of so many looks at a table in a store one lists its log; the others ask for the next commit alone."""
 
 _PINNED = 4
 """How many older versions of a table are kept open."""
@@ -115,7 +112,6 @@ class _CommitFiles:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._looks = 0
 
     def stamp(self, version: int) -> tuple[int, Stamp | None]:
         """Tell a commit's file from another of its name, where files can be looked at cheaply."""
@@ -123,18 +119,9 @@ class _CommitFiles:
             return version, files.stamp(self._path, commit_name(version))
 
     def may_follow(self, version: int) -> bool:
-        """Return whether there may be later versions; a store is asked for that once in a look.
-
-        Commits are numbered without gaps: without the next one there is no later one. In a store it may have
-        been cleared away with this one, so that now and then its log is to be listed.
-        """
+        """Return whether there are later versions: commits are numbered without gaps."""
         with _named_errors(self._path):
-            if not files.is_uri(self._path):
-                return files.exists(self._path, commit_name(version + 1))
-            if not is_new(self):
-                return False
-            self._looks += 1
-            return self._looks % _LISTED_EVERY == 0 or has_commit(self._path, version + 1)
+            return files.exists(self._path, commit_name(version + 1))
 
     def refuse_empty(self, version: int) -> None:
         """Raise TABLE_UNREADABLE where a commit from this version on is an empty file, as power cuts leave.
@@ -193,6 +180,7 @@ class Table:
         self.guard = threading.RLock()
         self.last_transaction: tuple[object, int | None] | None = None
         """The version and the application id that were asked for or written last, and what is known of it."""
+        self.ahead = Ahead(path)
         self._commits = _CommitFiles(path)
         self._older = _OlderVersions(path)
         self._take(handle)
@@ -225,7 +213,9 @@ class Table:
 
         Raises StorageError VERSION_NOT_FOUND.
         """
-        names = [field.name for field in self.at(version).schema().fields]
+        is_alike = version is None or self._handle.version() <= version <= self.version
+        handle = self._handle if is_alike else self.at(version)
+        names = [field.name for field in handle.schema().fields]
         time = self.time
         if time is None or time.column in names or not {*time.stored} <= {*names}:
             return names
@@ -246,37 +236,44 @@ class Table:
         local disk two looks at files say that nothing is new, in a store a request, once in a look.
         """
         with self.guard:
+            if files.is_uri(self.path):
+                if self._handle.version() > self.ahead.version:
+                    self._stand()  # a write of ours has taken the handle there
+                if not self.ahead.follow():
+                    self._go_on()
+                return self.version
             if self._stamp != self._commits.stamp(self._stamp[0]):
-                self._reopen()
-                return self._handle.version()
+                return self.reopen()
             if self._handle.version() != self._stamp[0]:
                 # A write of ours has taken the handle there.
                 self._stand()
             version, stamp = self._stamp
-            if (stamp is not None or files.is_uri(self.path)) and not self._commits.may_follow(version):
+            if stamp is not None and not self._commits.may_follow(version):
                 return version
             self._commits.refuse_empty(version + 1)
-            with _named_errors(self.path):
-                self._handle.update_incremental()
-            self._stand()
+            self._go_on()
             return self._handle.version()
+
+    def _go_on(self) -> None:
+        """Take the handle to the latest version."""
+        with _named_errors(self.path):
+            self._handle.update_incremental()
+        self._stand()
 
     def _stand(self) -> None:
         """Take the version that the handle has come to, with a fresh one now and then."""
         if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
-            self._reopen()
+            self.reopen()
         else:
             self._stamp = self._commits.stamp(self._handle.version())
+            self.ahead.begin(self._handle)
 
     def reopen(self) -> int:
         """Open the table anew (it may have been replaced) and return its latest version."""
         with self.guard:
-            self._reopen()
+            self._take(_open(self.path))
+            self._older.clear()
             return self._handle.version()
-
-    def _reopen(self) -> None:
-        self._take(_open(self.path))
-        self._older.clear()
 
     def _take(self, handle: DeltaTable) -> None:
         self._commits.refuse_empty(handle.version())
@@ -286,10 +283,14 @@ class Table:
         self.last_transaction = None
         self._opened_at = handle.version()
         self._stamp = self._commits.stamp(self._opened_at)
+        self.ahead.begin(self._handle)
 
     @property
     def handle(self) -> DeltaTable:
         """The handle at the version seen last: commits are made with it, under ``guard``."""
+        if self.ahead.commits:
+            with self.guard:
+                self._go_on()
         return self._handle
 
     def at(self, version: int | None) -> DeltaTable:
@@ -298,9 +299,13 @@ class Table:
         Raises StorageError VERSION_NOT_FOUND when the table has no such version (any more).
         """
         with self.guard:
-            if version is None or version == self._handle.version():
+            if version is None:
+                return self.handle
+            if version > self.version:
+                self.refresh()
+            if version == self._handle.version():
                 return self._handle
-            if version > self._handle.version() and self.refresh() == version:
+            if version > self._handle.version() and self.handle.version() == version:
                 return self._handle
             return self._older.at(version, self.version)
 
@@ -312,19 +317,19 @@ class Table:
     def was_compacted(self) -> None:
         """Begin to count anew, with a fresh handle."""
         with self.guard:
-            self._reopen()
+            self.reopen()
             self._compacted_at = self.version
 
     @property
     def mark(self) -> object:
         """What the table was when it was seen last: another one at its path has another mark."""
         version, stamp = self._stamp
-        return version, self.table_id if stamp is None else stamp
+        return (self.version, self.table_id) if stamp is None else (version, stamp)
 
     @property
     def version(self) -> int:
         """The version seen last."""
-        return self._handle.version()
+        return max(self._handle.version(), self.ahead.version)
 
     @property
     def fields(self) -> list[Field]:
@@ -378,9 +383,11 @@ class Table:
     def transaction_version(self, app: str) -> int | None:
         """Return the last transaction version of an application id at the version seen last."""
         with self.guard:
-            seen = (self._handle.version(), app)
+            seen = (self.version, app)
             if self.last_transaction is None or self.last_transaction[0] != seen:
-                self.last_transaction = seen, self._handle.transaction_version(app)
+                ahead = self.ahead.transaction(app)
+                known = self._handle.transaction_version(app) if ahead is None else ahead
+                self.last_transaction = seen, known
             return self.last_transaction[1]
 
 

@@ -12,10 +12,9 @@ import dataclasses
 import json
 import re
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from lakestream.errors import LakestreamError, StorageError, StreamError
@@ -24,11 +23,12 @@ from lakestream.storage.rows.reading import align
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
-from lakestream.storage.tables.table import LOG_KEPT, first_line
+from lakestream.storage.tables.table import first_line
 from lakestream.storage.writes.upkeep import FILE_BYTES
+from lakestream.storage.writes.writing import write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -83,6 +83,15 @@ class CommitResult:
     recovered: bool = False
 
 
+@dataclass(frozen=True)
+class Change:
+    """Rows to write, and the predicate of those that they come in the place of; ``metadata`` is added."""
+
+    rows: pa.Table | DataFrame | None
+    replace: str | None = None
+    metadata: dict[str, object] = field(default_factory=dict)
+
+
 class _Conflict(Exception):  # noqa: N818  (never leaves this module)
     """Another commit came in between; the write may be tried again."""
 
@@ -102,12 +111,21 @@ def commit(
     OUTPUT_CONSTRAINT for rows that do not meet a constraint of the table,
     StorageError COMMIT_CONFLICT after the last attempt, COMMIT_FAILED for anything else.
     """
+    change = Change(rows, replace)
+    return commit_made(table, lambda: change, tag)
+
+
+def commit_made(table: Table, make: Callable[[], Change], tag: CommitTag) -> CommitResult:
+    """Write a change as :func:`commit` does; it is made for each attempt, of the table as it is seen then.
+
+    For rows that depend on those which others may have written in between.
+    """
     with committing(table):
         start = table.refresh()
         known = table.transaction_version(tag.app)
         if known is not None and known >= tag.tick:
             return _replayed(table, tag)
-        return _retried(table, rows, tag, replace, start)
+        return _retried(table, make, tag, start)
 
 
 def rewrite(table: Table, rows: DataFrame) -> int:
@@ -131,11 +149,9 @@ def rewrite(table: Table, rows: DataFrame) -> int:
     return sum(file.rows or 0 for file in commit.files)
 
 
-def _retried(
-    table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None, start: int
-) -> CommitResult:
+def _retried(table: Table, make: Callable[[], Change], tag: CommitTag, start: int) -> CommitResult:
     try:
-        return attempted(lambda: _attempt(table, rows, tag, replace, start), _Conflict, attempts=_ATTEMPTS)
+        return attempted(lambda: _attempt(table, make(), tag, start), _Conflict, attempts=_ATTEMPTS)
     except _Conflict as error:
         raise StorageError(
             "COMMIT_CONFLICT",
@@ -162,12 +178,11 @@ def _checks(table: Table) -> list[str]:
     return [f"{key[len(prefix) :]} CHECK ({sql})" for key, sql in properties if key.startswith(prefix)]
 
 
-def _attempt(
-    table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None, start: int
-) -> CommitResult:
+def _attempt(table: Table, change: Change, tag: CommitTag, start: int) -> CommitResult:
     """Try once; after any failure look first whether the tick is committed all the same."""
+    said = dataclasses.replace(tag, metadata={**tag.metadata, **change.metadata})
     try:
-        _write(table, rows, tag, replace)
+        _write(table, change.rows, said, change.replace)
     except Exception as error:
         look_anew()
         table.refresh()
@@ -281,18 +296,13 @@ def _write_arrow(table: Table, rows: pa.Table | None, tag: CommitTag, replace: s
         app_transactions=[Transaction(tag.app, tag.tick)],
         custom_metadata={"userMetadata": json.dumps(tag.metadata, sort_keys=True)},
     )
-    write = partial(
-        write_deltalake,
-        table.handle,
+    write_rows(
+        table,
         table.schema.empty_table() if rows is None else align(rows, table.schema),
-        target_file_size=FILE_BYTES,
+        replace=replace,
         commit_properties=properties,
-        post_commithook_properties=LOG_KEPT,
+        target_file_size=FILE_BYTES,
     )
-    if replace is None:
-        write(mode="append")
-    else:
-        write(mode="overwrite", predicate=replace)
 
 
 def _write_spark(path: str, rows: DataFrame, tag: CommitTag, replace: str | None) -> None:

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakestream.errors import StatementError, StorageError, StreamError
@@ -21,6 +21,7 @@ from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
 from lakestream.storage.writes.keys import meets_keys, span_of
+from lakestream.storage.writes.writing import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,13 +81,13 @@ def create(
     return Table(path, handle)
 
 
-def append(table: Table | str, rows: pa.Table, *, commit_properties: CommitProperties | None = None) -> int:
+def append(table: Table | str, rows: pa.Table) -> int:
     """Append rows in one commit and return its version; columns that ``rows`` lack are NULL."""
     table = opened(table)
     with committing(table):
         table.refresh()
         aligned = align(rows, table.schema)
-        write_deltalake(table.handle, aligned, mode="append", commit_properties=commit_properties)
+        retried(write_rows)(table, aligned)
         return table.version
 
 
@@ -140,6 +141,7 @@ def _named(table: Table, action: Callable[[], _T]) -> _T:
         raise StorageError("EDIT_FAILED", f"{table.path} was not changed: {first_line(error)}") from error
 
 
+@retried
 def insert_rows(
     info: TableInfo,
     rows: pa.Table,
@@ -152,8 +154,8 @@ def insert_rows(
 
     Of rows with equal keys (``info.key``) the last one counts; a row whose key is in the table already
     replaces the old row, NULL in columns that ``rows`` lack; with ``keep_old`` a NULL leaves the old value
-    (IoTDB). Rows that cannot meet an old key, by the
-    table's newest time or by a look at the keys of their time range, are appended plainly. A table
+    (IoTDB). Rows that cannot meet an old key, by the table's newest time or by a look at the keys of their
+    time range, are appended plainly; it is looked at anew where another commit came in between. A table
     without key takes every row. The commit says what it is a write of where that is given (``written``).
     Raises StatementError BAD_VALUE for a NULL in a key column.
     """
@@ -166,7 +168,9 @@ def insert_rows(
         unique = _last_of_each(aligned, info.key)
         first, last = span_of(unique, info.time_column)
         if lies_behind(table, info, first) or not meets_keys(table, unique, info.key, info.time_column):
-            return append(table, unique, commit_properties=_properties(written, rewrites=False))
+            # Behind what was looked at, and not behind what others may have written since.
+            write_rows(table, unique, commit_properties=_properties(written, rewrites=False))
+            return table.version
         properties = _properties(written, rewrites=True)
         _merge(table, info, unique, (first, last), keep_old=keep_old, properties=properties)
         return table.version

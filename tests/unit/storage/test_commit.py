@@ -11,15 +11,18 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.delta import (
+    Change,
     CommitTag,
     Table,
+    align,
     changes_arrow,
     commit,
+    commit_made,
     read_arrow,
     read_commits,
     timestamp_literal,
 )
-from lakestream.storage.writes import commit as module
+from lakestream.storage.writes import writing as module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +108,25 @@ def _failing(times: int, error: Exception, *, write_first: bool = False) -> Call
             raise error
 
     return write
+
+
+def test_a_change_is_made_anew_of_what_others_wrote_in_between(
+    table: Table, rows: Callable[..., pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "write_deltalake", _failing(1, CommitFailedError("conflict")))
+    seen = []
+
+    def laid() -> Change:
+        seen.append(values(table))
+        if len(seen) == 1:
+            write_deltalake(table.path, align(rows((1, 7.0)), table.schema), mode="append")
+        return Change(rows((2, sum(seen[-1]))), metadata={"tries": len(seen)})
+
+    assert commit_made(table, laid, tag(1)).version == 2
+    assert seen == [[], [7.0]]
+    assert values(table) == [7.0, 7.0]
+    [info] = read_commits(table.path, 1, 2)
+    assert json.loads(info.user_metadata or "") == {"epoch": 1, "tick": 1, "tries": 2}
 
 
 def test_a_lost_answer_is_recognised(

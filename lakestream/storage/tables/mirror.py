@@ -1,0 +1,138 @@
+"""Tables in a store, in part on this machine: what delta-rs would ask a store for again and again.
+
+A mirror is a Delta table in a folder for a moment: with the schema, the properties and the protocol of
+another one, and with those of its files that are needed, each of which is one request.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from deltalake import DeltaTable
+
+from lakestream.errors import StorageError
+from lakestream.storage.places import files
+from lakestream.storage.places.scratch import scratch_folder
+from lakestream.storage.tables.datafiles import within
+from lakestream.storage.tables.log import commit_name
+from lakestream.storage.tables.looks import once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakestream.storage.tables.log import CommitInfo
+    from lakestream.storage.tables.table import Table
+
+_FEW_FILES = 8
+_FEW_BYTES = 4 << 20
+"""Files of so many bytes together are taken whole: delta-rs asks four times and more for parts of each."""
+
+
+@contextmanager
+def mirrored(table: Table, names: Sequence[str] = ()) -> Iterator[DeltaTable]:
+    """Give a mirror of a table with some of its files, by their paths; it is at version 0.
+
+    Raises StorageError READ_FAILED for a file that is gone.
+    """
+    with TemporaryDirectory(dir=scratch_folder()) as folder:
+        actions = [*_terms(table.ahead.handle), *(_taken(table, name, Path(folder)) for name in names)]
+        first = Path(folder, commit_name(0))
+        first.parent.mkdir()
+        first.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+        yield DeltaTable(folder)
+
+
+def few_files(
+    table: Table,
+    version: int | None = None,
+    *,
+    time: str | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
+) -> list[str] | None:
+    """Return the files of a table in a store that may have rows of a range, where they are few and small.
+
+    ``version`` None is the one seen last; ``[lower, upper)`` are in µs since 1970 UTC. None: they are not
+    few, or not the table's rows as they lie there, or not known without the log.
+    """
+    if not files.is_uri(table.path) or not has_plain_rows(table):
+        return None
+    with table.guard:
+        if version is not None and version > table.version:
+            table.refresh()
+        upto = table.version if version is None else version
+        if not table.ahead.handle.version() <= upto <= table.version:
+            return None
+        found = within(table, table.ahead.handle, time, lower, upper)
+        sizes = dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
+        for commit in table.ahead.commits:
+            if commit.version <= upto:
+                _follow(sizes, commit, table, time, (lower, upper))
+    is_few = len(sizes) <= _FEW_FILES and sum(sizes.values()) <= _FEW_BYTES
+    return [*sizes] if is_few and all(map(_is_plain, sizes)) else None
+
+
+def has_plain_rows(table: Table) -> bool:
+    """Return whether the files of a table in a store have its rows and columns as they are."""
+    mapped = table.properties.get("delta.columnMapping.mode", "none") != "none"
+    return not (mapped or table.partition_columns or "deletionVectors" in table.features)
+
+
+def _follow(
+    sizes: dict[str, int],
+    commit: CommitInfo,
+    table: Table,
+    time: str | None,
+    span: tuple[int | None, int | None],
+) -> None:
+    """Put in what a commit added that may have rows of a range, and take out what it removed."""
+    for name in commit.removed:
+        sizes.pop(name, None)
+    ends = commit.times(time) if time is not None and table.time_of(time) is None else None
+    lower, upper = span
+    if ends is not None and (
+        (upper is not None and ends[0] >= upper) or (lower is not None and ends[1] < lower)
+    ):
+        return
+    sizes.update({file.path: file.size for file in commit.files})
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether a path is that of a file in the table's own folder, with nothing encoded."""
+    return not set("%/: ") & set(name)
+
+
+def _terms(handle: DeltaTable) -> list[dict[str, Any]]:
+    """Return the first actions of a table that is as another (Delta PROTOCOL.md, "Actions")."""
+    made, protocol = handle.metadata(), handle.protocol()
+    versions = {
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "readerFeatures": protocol.reader_features,
+        "writerFeatures": protocol.writer_features,
+    }
+    metadata = {
+        "id": made.id,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": handle.schema().to_json(),
+        "partitionColumns": made.partition_columns,
+        "configuration": made.configuration,
+    }
+    said = {name: value for name, value in versions.items() if value is not None}
+    return [{"protocol": said}, {"metaData": metadata}]
+
+
+def _taken(table: Table, name: str, folder: Path) -> dict[str, Any]:
+    """Take a file over, and return its action."""
+    try:
+        content = once((table.path, name), lambda: files.read_bytes(table.path, name))
+    except FileNotFoundError as error:
+        raise StorageError("READ_FAILED", f"the data file {name} of {table.path} is gone") from error
+    Path(folder, name).write_bytes(content)
+    added = {"path": quote(name), "partitionValues": {}, "size": len(content), "modificationTime": 0}
+    return {"add": {**added, "dataChange": True}}

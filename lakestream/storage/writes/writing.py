@@ -1,0 +1,88 @@
+"""Rows written in one commit: by delta-rs, in a store with a request for each file and one for the commit.
+
+delta-rs lists a log before each commit, and again behind it to read twice what it has written. In a store it
+therefore writes into a mirror of the table, and what it has written there is put into the table under the
+condition that nobody has committed meanwhile.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+from deltalake import PostCommitHookProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from lakestream.storage.places import files
+from lakestream.storage.tables.durable import data_files
+from lakestream.storage.tables.log import commit_name, known_commit
+from lakestream.storage.tables.looks import look_anew
+from lakestream.storage.tables.mirror import few_files, has_plain_rows, mirrored
+from lakestream.storage.tables.table import LOG_KEPT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import CommitProperties
+
+    from lakestream.storage.tables.table import Table
+
+_MIRRORED_BYTES = 64 << 20
+"""More rows are not laid on this machine's disk: delta-rs sends them as it goes."""
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+_CHECKPOINT_INTERVAL = 100
+"""The commits between checkpoints where a table does not say: as delta-rs has it."""
+
+
+def write_rows(
+    table: Table,
+    rows: pa.Table,
+    *,
+    replace: str | None = None,
+    commit_properties: CommitProperties | None = None,
+    target_file_size: int | None = None,
+) -> None:
+    """Append rows of the table's columns, or put them in the place of those that a predicate holds for.
+
+    They come behind the version seen last; the table then stands at their commit. Raises delta-rs's
+    CommitFailedError where another commit came in between, behind which the table stands then; on a local
+    disk only where the two do not go together.
+    """
+    how: dict[str, Any] = {
+        "mode": "append" if replace is None else "overwrite",
+        "predicate": replace,
+        "commit_properties": commit_properties,
+        "target_file_size": target_file_size,
+    }
+    names = _mirrored_files(table, rows, replace)
+    if names is None:
+        write_deltalake(table.handle, rows, post_commithook_properties=LOG_KEPT, **how)
+        return
+    with mirrored(table, names) as mirror:
+        write_deltalake(mirror, rows, post_commithook_properties=_NO_HOOKS, **how)
+        _put(table, Path(unquote(urlparse(mirror.table_uri).path)))
+    if table.version % int(table.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL)) == 0:
+        table.handle.create_checkpoint()
+
+
+def _mirrored_files(table: Table, rows: pa.Table, replace: str | None) -> list[str] | None:
+    """Return the files that a mirror needs for a write; None where none is made for it."""
+    if not files.is_uri(table.path) or rows.nbytes > _MIRRORED_BYTES or not has_plain_rows(table):
+        return None
+    return [] if replace is None else few_files(table)
+
+
+def _put(table: Table, folder: Path) -> None:
+    """Put what a mirror's first write has left into the table, as its next commit."""
+    entry, version = folder / commit_name(1), table.version + 1
+    content = entry.read_bytes()
+    for name in data_files(entry):
+        files.write_bytes(table.path, name, (folder / name).read_bytes())
+    # The answer to a request that was done may be lost, and the request be made again.
+    if not files.write_new(table.path, commit_name(version), content) and content != files.read_bytes(
+        table.path, commit_name(version)
+    ):
+        look_anew()
+        table.refresh()
+        raise CommitFailedError(f"version {version} of {table.path} was committed by another writer")
+    table.ahead.take(known_commit(table.path, version, content))
