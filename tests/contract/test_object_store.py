@@ -301,10 +301,10 @@ def test_what_looks_and_ticks_ask_of_a_store(root: str, server: StoreServer) -> 
 
 
 def test_points_of_another_writer_stay_under_those_of_a_query(
-    root: str, monkeypatch: pytest.MonkeyPatch
+    root: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock(START)
-    with Lake(root, clock=clock) as lake, Lake(root, clock=clock) as other:
+    with Lake(root, spark=spark, clock=clock) as lake, Lake(root, spark=spark, clock=clock) as other:
 
         def tell(lake: Lake, text: str) -> list[tuple[Any, ...]]:
             return lake.sql(text, dialect="iotdb").fetchall()
