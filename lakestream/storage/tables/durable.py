@@ -65,7 +65,7 @@ def force_checkpoint(table: str, version: int) -> None:
     """Force the checkpoint of a version that was committed before; raises as :func:`force_commits`."""
     if _is_forced(table):
         with _refusals_named(f"a checkpoint of {table}"):
-            _force_together([*_checkpoint(Path(table, _LOG), version), Path(table, _LOG)])
+            _force_together([*_with_checksums(_checkpoint(Path(table, _LOG), version)), Path(table, _LOG)])
 
 
 def _is_forced(table: str) -> bool:
@@ -92,9 +92,21 @@ def _force_commit(table: Path, version: int) -> None:
     log = table / _LOG
     entry = log / f"{version:020}.json"
     names = [*data_files(entry)]
-    _force_together([*(table / name for name in names), *_folders(table, names)])
+    _force_together([*_with_checksums(table / name for name in names), *_folders(table, names)])
     made = [table, *_holding(table)] if version == 0 else []
-    _force_together([entry, log, *_checkpoint(log, version), *made])
+    _force_together([*_with_checksums([entry, *_checkpoint(log, version)]), log, *made])
+
+
+def checksum_of(file: Path) -> Path:
+    """Return the checksums that Hadoop writes beside a local file, and holds it against when it reads."""
+    return file.with_name(f".{file.name}.crc")
+
+
+def _with_checksums(files: Iterable[Path]) -> Iterator[Path]:
+    for file in files:
+        yield file
+        if (checksum := checksum_of(file)).exists():
+            yield checksum
 
 
 def _holding(table: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.tables.checkpoints import disagreement, newest_checkpoint
-from lakestream.storage.tables.durable import data_files
+from lakestream.storage.tables.durable import checksum_of, data_files
 from lakestream.storage.tables.table import Table, first_line, is_refusal
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LOOKED_BACK = 50
 _PARQUET = b"PAR1"
 """What a file of Parquet begins and ends with."""
+_CHECKSUM_HEAD = 8
+"""Bytes before Hadoop's checksums: `crc`, a zero, and how many bytes of the file each of them is of."""
 
 
 def damage_of(path: str, *, deep: bool) -> str | None:
@@ -74,7 +76,10 @@ def recover(path: str, aside: str, known: int) -> list[str]:
     if len(checkpoint) == 1 or not all(map(_is_whole, checkpoint[1:])):
         done += [_put_aside(file, Path(aside)) for file in checkpoint]
     for entry in sorted(log.glob("*[0-9].json"), reverse=True):
-        if int(entry.stem) <= known or not _is_torn(entry):
+        if int(entry.stem) <= known:
+            break
+        if not _is_torn(entry):
+            done += [_put_aside(file, Path(aside)) for file in _torn_checksums(entry)]
             break
         done.append(_put_aside(entry, Path(aside)))
     if log.is_dir() and not any(log.glob("*.json")):
@@ -98,6 +103,22 @@ def _is_whole(file: Path) -> bool:
             return head == opened.read() == _PARQUET if file.suffix == ".parquet" else bool(head)
     except FileNotFoundError:
         return False
+
+
+def _torn_checksums(entry: Path) -> list[Path]:
+    """Return the checksums of a commit by Spark that did not come whole: Spark could not read it."""
+    files = [entry, *(entry.parent.parent / name for name in data_files(entry))]
+    return [checksum_of(file) for file in files if _has_torn_checksum(file)]
+
+
+def _has_torn_checksum(file: Path) -> bool:
+    """Return whether the checksums beside a file, four bytes a part, are not those of all parts."""
+    try:
+        found = checksum_of(file).read_bytes()
+    except FileNotFoundError:
+        return False
+    part = int.from_bytes(found[4:_CHECKSUM_HEAD])
+    return not part or len(found) != _CHECKSUM_HEAD + 4 * -(-file.stat().st_size // part)
 
 
 def _last_checkpoint(log: Path) -> list[Path]:
@@ -211,7 +232,11 @@ def _newest_whole(path: str, version: int) -> int | None:
 
 
 def _put_aside(file: Path, aside: Path) -> str:
-    """Move a file into a folder, under its name or the next one that is free."""
+    """Move a file into a folder, under its name or the next one that is free; its checksums, by Spark, go.
+
+    They would be held against what takes its place.
+    """
+    checksum_of(file).unlink(missing_ok=True)
     aside.mkdir(parents=True, exist_ok=True)
     free = next(name for number in count() if not (aside / (name := _numbered(file.name, number))).exists())
     if file.exists():
