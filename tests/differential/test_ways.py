@@ -12,6 +12,7 @@ from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.creation import compile as compiling
 from lakestream.engine.reading import transport
 from lakestream.storage.delta import read_arrow
+from lakestream.storage.sessions import session
 from tests.properties.followed import without_spark
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ SPANS = (
     ("ws, n", "count(*) FROM ref WHERE ts >= _twstart AND ts <= _twend", Way.LATERAL),
 )
 """Calculations of windows that groups have of their own: other tables would be read for all groups."""
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every way be one that small ticks go in this process."""
+    monkeypatch.setattr(session, "spark_session", lambda *_, **__: pytest.fail("Spark is asked"))
 
 
 def _rows(

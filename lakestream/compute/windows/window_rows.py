@@ -142,9 +142,7 @@ class BoundRead:
             f"SELECT {'DISTINCT ' if self.alike else ''}{', '.join(self._known)}{of}, "
             f"{first} AS _ls_begin, {last} AS _ls_until FROM {WINDOWS}"
         )
-        width = (
-            f"SELECT CAST(greatest(avg(_ls_until - _ls_begin), 1) AS BIGINT) AS _ls_width FROM ({windows})"
-        )
+        width = f"SELECT greatest(floor(avg(_ls_until - _ls_begin)), 1L) AS _ls_width FROM ({windows})"
         parts = "explode(sequence(_ls_begin div _ls_width, _ls_until div _ls_width)) AS _ls_part"
         known = ", ".join(f"x.{name}" for name in self._known)
         return (
