@@ -102,6 +102,7 @@ class Drawer:
             lambda: f"{pick(['year', 'month', 'day'])}({pick('te')}{pick('12')})",
             lambda: f"{pick(['hour', 'minute', 'second'])}(t{pick('12')})",
             lambda: f"unix_micros(date_trunc('{pick(UNITS)}', t{pick('12')}))",
+            lambda: f"unix_micros(t1 {pick('+-')} make_dt_interval(0, 0, 0, {pick([0, 7, 90_000])}.000001))",
             lambda: f"length(s{pick('12')})",
             lambda: f"unix_date(e{pick('12')})",
             lambda: f"unix_date(add_months(DATE '1970-01-01', CAST({pick('lihy')}1 % 23000 AS INT)))",

@@ -8,6 +8,7 @@ of the types that it may meet; where that holds for some types or values only, a
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
@@ -245,6 +246,8 @@ def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
 
 def _check(node: exp.Expr) -> None:
     if isinstance(node, exp.Anonymous):
+        if _is_shift(node):
+            return
         if node.name.lower() not in {*_MACROS, "xxhash64", "pmod", "timestamp_millis"}:
             raise NotExactError(f"{node.name}() is not on the list")
         return
@@ -253,6 +256,22 @@ def _check(node: exp.Expr) -> None:
     check = _CHECKS.get(type(node))
     if check is not None:
         check(node)
+
+
+_DURATION = "make_dt_interval"
+"""Spark's function that a duration of a statement has become: of no days, hours and minutes, and seconds."""
+
+
+def _is_shift(node: exp.Expr) -> bool:
+    """Return whether a call is a duration that is added to something, or taken from it."""
+    if not isinstance(node, exp.Anonymous) or node.name.lower() != _DURATION:
+        return False
+    *parts, seconds = node.expressions
+    written = isinstance(seconds, exp.Literal) and all(one == exp.Literal.number(0) for one in parts)
+    return written and (
+        isinstance(node.parent, exp.Add)
+        or (isinstance(node.parent, exp.Sub) and node.arg_key == "expression")
+    )
 
 
 def _no_decimals(node: exp.Expr) -> None:
@@ -438,6 +457,8 @@ def _cast(node: exp.Expr) -> exp.Expr:
 
 def _anonymous(node: exp.Expr) -> exp.Expr:
     name = node.name.lower()
+    if name == _DURATION:
+        return node  # what it is added to takes it along
     if name == "xxhash64":
         return _hash(node.expressions)
     if name == "pmod":
@@ -534,6 +555,17 @@ def _naive(value: exp.Expr) -> exp.Expr:
 
 def _micros(node: exp.Expr) -> exp.Expr:
     return _macro("epoch_us", _instant(node.this))
+
+
+def _shifted(node: exp.Expr) -> exp.Expr:
+    """Return an instant that a duration is added to or taken from: in UTC all days are of one length."""
+    for duration, other in ((node.expression, node.this), (node.this, node.expression)):
+        if isinstance(duration, exp.Anonymous) and duration.name.lower() == _DURATION:
+            seconds = Decimal(duration.expressions[-1].name)
+            micros = exp.cast(exp.Literal.number(int(seconds * 1_000_000)), "BIGINT")
+            moved = type(node)(this=_micros(exp.UnixMicros(this=other.copy())), expression=micros)
+            return _macro("make_timestamptz", moved)
+    return node
 
 
 def _millis(node: exp.Expr) -> exp.Expr:
@@ -715,6 +747,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.AddMonths: _month,
     exp.UnixDate: _days,
     exp.UnixMicros: _micros,
+    **dict.fromkeys((exp.Add, exp.Sub), _shifted),
     exp.UnixMillis: _millis,
     exp.TsOrDsToDate: _day,
     exp.TimestampTrunc: _cut,
