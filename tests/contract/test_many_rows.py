@@ -13,6 +13,9 @@ from deltalake import DeltaTable, write_deltalake
 from lakestream import Lake, Settings
 from lakestream.engine.reading.transport import ARROW, DUCKDB
 from lakestream.statements.workspace import Workspace
+from lakestream.storage.sessions.jobs import OwnSession
+from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.session import SmallSession, large_room
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +82,36 @@ def test_many_rows_give_what_few_do(tmp_path: Path, late: bool, monkeypatch: pyt
     found = outputs(tmp_path / "many", given, MANY, DUCKDB)
     assert found == expected
     assert all(len(rows) > 5 for rows in found.values())
+
+
+class Standin(SmallSession):
+    """What is asked in Spark's place: another session, which knows nothing of the first one."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__(large_room(0))
+
+
+@pytest.mark.parametrize("every", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 4, 5, 7))])
+def test_what_is_refused_half_way_is_computed_from_the_start(
+    tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if every == 3:  # the windows that go by queries of their own do
+        monkeypatch.setitem(globals(), "WINDOWS", {name: WINDOWS[name] for name in ("hopping", "session")})
+    given, refused, answered = commits(late=True), [0], SmallSession.answered
+    expected = outputs(tmp_path / "few", given, {}, ARROW)
+
+    def refusing(session: SmallSession, sql: str) -> pa.Table:
+        if session.room.inlines and not isinstance(session, Standin):
+            refused[0] += 1
+            if refused[0] % every == 0:
+                raise NotExactError("half way", always=False)
+        return answered(session, sql)
+
+    monkeypatch.setattr(SmallSession, "answered", refusing)
+    monkeypatch.setattr(Workspace, "session", property(Standin))
+    monkeypatch.setattr(OwnSession, "get", Standin)
+    assert outputs(tmp_path / "many", given, MANY, DUCKDB) == expected
+    assert refused[0] >= every
 
 
 def test_explain_says_who_computes(tmp_path: Path) -> None:

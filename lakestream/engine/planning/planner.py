@@ -9,7 +9,7 @@ from lakestream.engine.base.instants import latest, newest_time, oldest_time
 from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import check_columns, check_followed, check_source, wider_columns
 from lakestream.engine.reading.relations import history_of
-from lakestream.engine.reading.transport import DUCKDB, SPARK, Size, choose_transport
+from lakestream.engine.reading.transport import DUCKDB, SPARK, Size, choose_transport, row_bytes
 from lakestream.engine.streams.stream import followed_paths
 from lakestream.engine.windows.families import family_of
 from lakestream.storage.delta import capabilities, commit_digest, read_commits, rows_of
@@ -446,13 +446,13 @@ def size_of(commits: Sequence[CommitInfo]) -> Size:
     return Size(rows, sum(commit.add_bytes for commit in commits))
 
 
-_CELL_BYTES, _ROW_BYTES, _GROWTH = 48, 130, 8
-"""What a value, and a row besides, take in memory while windows are computed, and a byte of a file does."""
+_GROWTH = 8
+"""What a byte of a file takes in memory while windows are computed."""
 
 
 def memory_of(size: Size, columns: int) -> int:
     """Return about how many bytes rows of some columns take in memory while windows of them are computed."""
-    return max(size.rows * (columns * _CELL_BYTES + _ROW_BYTES), size.bytes * _GROWTH)
+    return max(size.rows * row_bytes(columns), size.bytes * _GROWTH)
 
 
 def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitInfo]:

@@ -10,10 +10,10 @@ from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
 from lakestream.engine.reading.transport import (
-    DUCKDB,
     SPARK,
     ArrowTransport,
     Size,
+    SparkTransport,
     choose_transport,
     transport_by,
     unplaced,
@@ -22,7 +22,6 @@ from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION, rows_between
 from lakestream.storage.rows.views import view_of, view_of_sql
-from lakestream.storage.small.exact import NotExactError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +63,6 @@ EMPTY_CHANGES = (
 
 _FEW = Size(500_000)
 """Rows beside the changed ones that are read as Arrow."""
-_MANY = Size(8_000_000)
-"""Rows of the source that DuckDB is given in a tick of many, of the changed ones and beside them."""
 
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
@@ -277,8 +274,6 @@ class Relations:
 
     def _read(self, version: int, spans: Spans, only: Sequence[OneOf]) -> None:
         read, columns = spans if self._file_time else [(None, None)], self.stream.changed_columns
-        if self.transport.name == DUCKDB and not _rows_of(self, spans).fits(_MANY):
-            raise NotExactError("more rows beside the changed ones than fit", always=False)
         rows = self.transport.rows(self._path, version, columns, self._file_time, read, only)
         rewritten = self._rewritten(version, spans)
         view_of(rows if rewritten is None else rows.unionByName(rewritten), BEFORE)
@@ -421,7 +416,7 @@ class Relations:
         transport = self.transport
         large = lower is None and self.plan.large_tables.get(info.path)
         if transport.name != SPARK and large:
-            transport = transport_by(SPARK, self.spark, self.tables)
+            transport = SparkTransport(self.spark, self.tables)
         columns, time = read.relation.columns, info.time_column
         return transport.rows(info.path, version, columns, time, [(lower, upper)], only)
 

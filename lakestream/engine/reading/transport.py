@@ -24,7 +24,8 @@ from lakestream.storage.delta import (
     read_arrow,
     read_spark,
 )
-from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.reading import TooManyRowsError, arrow_frame
+from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 ARROW, DUCKDB, SPARK = "arrow", "duckdb", "spark"
 """Few rows as Arrow, many as Arrow where DuckDB computes them, and what else there is by Spark."""
 MAX_ARROW_CELLS = 32_000_000
-"""Values of a result (rows times columns) that Spark hands over as Arrow."""
+"""Values of rows (rows times columns) that are read as Arrow beside changed ones, or handed over by Spark."""
+_CELL_BYTES, _ROW_BYTES = 48, 130
+"""What a value, and a row besides, take in memory while DuckDB computes windows of many."""
 MAX_SPANS = 8
 """Ranges of time that are read apart; closer ones are read as one."""
 
@@ -47,6 +50,11 @@ MAX_SPANS = 8
 def fits_here(rows: int, columns: int) -> bool:
     """Return whether a result is small enough to be handed over as Arrow."""
     return rows * columns <= MAX_ARROW_CELLS
+
+
+def row_bytes(columns: int) -> int:
+    """Return about how many bytes a row of some columns takes while DuckDB computes windows of many."""
+    return columns * _CELL_BYTES + _ROW_BYTES
 
 
 @dataclass(frozen=True)
@@ -73,9 +81,15 @@ def choose_transport(table: Table, size: Size, most: Size, *, wanted: str = "") 
 
 
 def transport_by(name: str, spark: SparkSession, tables: Tables) -> Transport:
-    """Return a way of moving bytes by its name; many rows are moved by Spark where it computes them."""
-    if name == ARROW or (name == DUCKDB and isinstance(spark, SmallSession)):
+    """Return a way of moving bytes by its name; many rows are moved by Spark where it computes them.
+
+    Raises NotExactError where rows are for Spark, and DuckDB is asked.
+    """
+    is_here = isinstance(spark, SmallSession)
+    if name == ARROW or (name == DUCKDB and is_here):
         return ArrowTransport(spark, tables, name)
+    if is_here:
+        raise NotExactError("more rows beside the changed ones than are read as Arrow", always=False)
     return SparkTransport(spark, tables)
 
 
@@ -107,7 +121,8 @@ class Transport(Protocol):
     ) -> DataFrame:
         """Return the rows at a version whose time lies in one of the spans; a table may have no ``time``.
 
-        Rows that have other values than ``only`` those may be left out.
+        Rows that have other values than ``only`` those may be left out. Raises NotExactError where there are
+        more than DuckDB is given.
         """
         ...
 
@@ -133,7 +148,7 @@ if TYPE_CHECKING:
 class ArrowTransport:
     """Rows travel as Arrow tables in this process; one partition, so that no query shuffles.
 
-    What delta-rs cannot read, or would read wrongly, is read by Spark.
+    What delta-rs cannot read, or would read wrongly, is read by Spark, and so are more rows than fit here.
     """
 
     def __init__(self, spark: SparkSession, tables: Tables, name: str = ARROW) -> None:
@@ -176,7 +191,11 @@ class ArrowTransport:
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[tuple[int, int]]
     ) -> DataFrame:
         """Read the files that may hold rows of the spans; Spark where they do not tell."""
-        rows = placed_rows_arrow(self._tables.open(path), version, columns, time, spans)
+        most = self._most(len(columns))
+        try:
+            rows = placed_rows_arrow(self._tables.open(path), version, columns, time, spans, most)
+        except TooManyRowsError:
+            return self._by_spark().placed_rows(path, version, columns, time, spans)
         if rows is None:
             return self._beside.placed_rows(path, version, columns, time, spans)
         return self.frame(rows)
@@ -197,11 +216,33 @@ class ArrowTransport:
         if not capabilities(table).arrow_reads:
             return self._beside.rows(path, version, columns, time, spans, only)
         where, named = said(one.delta() for one in only), time or None
-        parts = [
-            read_arrow(table, version, columns=columns, lower=low, upper=high, time_column=named, where=where)
-            for low, high in spans
-        ]
+        parts: list[pa.Table] = []
+        most = self._most(len(columns))
+        try:
+            for low, high in spans:
+                read = read_arrow(
+                    *(table, version),
+                    columns=columns,
+                    lower=low,
+                    upper=high,
+                    time_column=named,
+                    where=where,
+                    most=most - sum(part.num_rows for part in parts),
+                )
+                parts.append(read)
+        except TooManyRowsError:
+            parts.clear()
+            return self._by_spark().rows(path, version, columns, time, spans, only)
         return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
+
+    def _most(self, columns: int) -> int:
+        """Return how many rows of some columns are read, by what they may take."""
+        if isinstance(self._spark, SmallSession) and self.name == DUCKDB:
+            return self._spark.room.memory // row_bytes(columns)
+        return MAX_ARROW_CELLS // max(columns, 1)
+
+    def _by_spark(self) -> Transport:
+        return transport_by(SPARK, self._spark, self._tables)
 
     def materialize(self, result: DataFrame) -> Rows:
         """Collect as Arrow."""

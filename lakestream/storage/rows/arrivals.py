@@ -20,7 +20,7 @@ from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import stored_columns
 from lakestream.storage.places import files
 from lakestream.storage.rows.changes import CHANGE_TYPE, COMMIT_VERSION, checked_commits
-from lakestream.storage.rows.reading import align, opened, plain
+from lakestream.storage.rows.reading import TooManyRowsError, align, opened, plain
 from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.tables.datafiles import data_files, is_elsewhere
 from lakestream.storage.tables.log import CommitInfo, WrittenFile, commit_name, read_commits
@@ -267,10 +267,12 @@ def placed_rows_arrow(
     columns: Sequence[str],
     time: str,
     spans: Sequence[tuple[int, int]],
+    most: int | None = None,
 ) -> pa.Table | None:
     """Return the rows at a version whose ``time`` lies in one of the spans (µs), with commit and place.
 
     An empty ``time``: all rows. None where the files do not tell (deletion vectors, renamed columns).
+    Raises TooManyRowsError where the files that may have some have more than ``most``.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -279,7 +281,7 @@ def placed_rows_arrow(
     if _is_mapped(table) or "deletionVectors" in table.features:
         return None
     found = [set(data_files(table, version, time, *span)["path"].to_pylist()) for span in spans if time]
-    paths = {unquote(path) for names in found for path in names}
+    paths, count = {unquote(path) for names in found for path in names}, 0
     asked = list(dict.fromkeys([*columns, *([time] if time else [])]))
     schema = _schema(table, stored_columns(table.time, asked))
     parts = [_with_place(schema.empty_table(), 0, 0, "insert")]
@@ -287,6 +289,9 @@ def placed_rows_arrow(
         if not time or placed.file.path in paths:
             rows, _ = _read(table, placed, schema)
             parts.append(_with_place(rows, placed.version, placed.number, "insert"))
+            count += rows.num_rows
+            if most is not None and count > most:
+                raise TooManyRowsError
     rows = meant_arrow(table, pa.concat_tables(parts), [*asked, COMMIT_VERSION, POSITION])
     if not time:
         return rows.select([*columns, COMMIT_VERSION, POSITION])

@@ -32,6 +32,10 @@ _OLDEST, _NEWEST = -9_000_000_000_000_000, 9_000_000_000_000_000
 """What delta-rs compares with lies between: it counts nanoseconds, which reach from 1677 to 2262."""
 
 
+class TooManyRowsError(Exception):
+    """There are more rows than were to be read at most."""
+
+
 def opened(table: Table | str) -> Table:
     """Return the table, opened when it is given as a path."""
     return Table.open(table) if isinstance(table, str) else table
@@ -78,13 +82,15 @@ def read_arrow(
     upper: int | None = None,
     time_column: str | None = None,
     where: str | None = None,
+    most: int | None = None,
 ) -> pa.Table:
     """Return the table's rows at a version (None: the one seen last), in no particular order.
 
     ``lower`` and ``upper`` bound ``time_column`` to ``[lower, upper)`` in microseconds since 1970 UTC;
     files outside are skipped by their statistics. ``where`` is a further condition in delta-rs's SQL.
     Strings come as plain strings, timestamps in microseconds, UTC. Raises StorageError
-    VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
+    VERSION_NOT_FOUND or READ_FAILED (a data file is gone), and TooManyRowsError for more than ``most``,
+    of which no others are read.
     """
     table = opened(table)
     if time_column is None and (lower is not None or upper is not None):
@@ -95,7 +101,7 @@ def read_arrow(
     if where:
         conditions.append(f"({where})")
     few = few_files(table, version, time=time_column, lower=lower, upper=upper)
-    rows = _scan(table, version, asked, " AND ".join(conditions) or None, few)
+    rows = _scan(table, version, asked, " AND ".join(conditions) or None, few, most)
     if time_column is not None:
         rows = _within(rows, time_column, lower, upper)
     return rows.select(wanted)
@@ -150,17 +156,28 @@ def _queried(table: Table, handle: DeltaTable, sql: str) -> pa.Table:
 
 
 def _scan(
-    table: Table, version: int | None, columns: list[str], predicate: str | None, few: list[str] | None
+    table: Table,
+    version: int | None,
+    columns: list[str],
+    predicate: str | None,
+    few: list[str] | None,
+    most: int | None,
 ) -> pa.Table:
-    """Return columns of a version's rows, out of ``few`` of its files where those are given."""
+    """Return columns of a version's rows, out of ``few`` of its files where those are given.
+
+    Raises TooManyRowsError for more than ``most``.
+    """
     condition = f" WHERE {predicate}" if predicate else ""
+    limit = "" if most is None else f" LIMIT {most + 1}"
     asked = ", ".join(map(delta_name, stored_columns(table.time, columns)))
-    sql = f"SELECT {asked} FROM t{condition}"  # noqa: S608 - quoted names
+    sql = f"SELECT {asked} FROM t{condition}{limit}"  # noqa: S608 - quoted names
     if few is None:
         rows = query_arrow(table, version, sql)
     else:
         with mirrored(table, few) as mirror:
             rows = _queried(table, mirror, sql)
+    if most is not None and rows.num_rows > most:
+        raise TooManyRowsError
     return meant_arrow(table, plain(rows), columns)
 
 

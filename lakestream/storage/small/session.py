@@ -43,6 +43,10 @@ _MET = re.compile(
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
 )
 """A check of a type that is met, where plans show it as it is written: in conditions on groups."""
+_ENDED = re.compile(
+    r"\AQuery interrupted\Z|Python exception occurred while executing the UDF: KeyboardInterrupt"
+)
+"""What DuckDB makes of a KeyboardInterrupt, which comes while it computes."""
 
 
 @dataclass(frozen=True)
@@ -195,16 +199,23 @@ class SmallSession:
             return self._run(sql)
         except duckdb.InterruptException:
             raise BusyError("INTERRUPTED", "the statement was interrupted") from None
-        except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException) as error:
-            raise NotExactError(first_line(error)) from error
-        except duckdb.Error as error:
-            raise NotExactError(first_line(error), always=TYPES in str(error)) from error
+        except (duckdb.Error, RuntimeError) as error:
+            if _ENDED.search(str(error)):
+                raise KeyboardInterrupt from error
+            raise _refusal(error) from error
 
     def _run(self, sql: str) -> pa.Table:
-        prepared = self._prepared.get(sql)
-        if prepared is None:
-            prepared = self._planned(sql)
+        if sql not in self._prepared:
+            self._prepared[sql] = self._planned(sql)
         self._prepared.move_to_end(sql)
+        try:
+            return self._executed(self._prepared[sql])
+        except BaseException:
+            # What it had computed, in memory and in files, would stay with it.
+            self._forget(sql)
+            raise
+
+    def _executed(self, prepared: _Prepared) -> pa.Table:
         answer = self.connection.execute(f"EXECUTE {prepared.name}")
         kinds = [str(column[1]) for column in answer.description or ()] if prepared.schema is None else []
         rows: pa.Table = answer.to_arrow_table()
@@ -217,7 +228,7 @@ class SmallSession:
 
     def _planned(self, sql: str) -> _Prepared:
         while len(self._prepared) >= _MOST_PREPARED:
-            self.connection.execute(f"DEALLOCATE {self._prepared.popitem(last=False)[1].name}")
+            self._forget(next(iter(self._prepared)))
         _database(self.room).define(sql)
         prepared = _Prepared(f"q{next(self._number)}")
         self.connection.execute(f"PREPARE {prepared.name} AS {sql}")
@@ -226,11 +237,23 @@ class SmallSession:
         if any(TYPES in _MET.sub("", plan) for _, plan in explained.fetchall()):
             self.connection.execute(f"DEALLOCATE {prepared.name}")
             raise NotExactError("types that are not on the list")
-        self._prepared[sql] = prepared
         return prepared
+
+    def _forget(self, sql: str) -> None:
+        self.connection.execute(f"DEALLOCATE {self._prepared.pop(sql).name}")
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
         raise NotThereError(f"SparkSession.{name}")
+
+
+def _refusal(error: Exception) -> Exception:
+    """Return what an error of DuckDB leaves to Spark; another error as it is."""
+    import duckdb
+
+    if not isinstance(error, duckdb.Error):
+        return error
+    of_text = (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException)
+    return NotExactError(first_line(error), always=isinstance(error, of_text) or TYPES in str(error))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
+import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakestream.storage.small import session as sessions
 from lakestream.storage.small.dialect import duckdb_sql
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.session import SmallSession
+from lakestream.storage.small.session import Room, SmallSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -363,3 +368,39 @@ def test_groups_have_one_number_however_it_is_asked_for(session: SmallSession, c
     ).toArrow()
     assert found["known"].equals(found["each"])
     assert len(found["known"].unique()) == 4
+
+
+def test_a_query_that_fails_leaves_no_memory_taken() -> None:
+    small = SmallSession(Room(1, 30_000_000, inlines=True))
+    for _ in range(2):
+        with pytest.raises(NotExactError, match="Out of Memory"):
+            small.answered("SELECT CAST(range AS VARCHAR) AS a, count(*) AS n FROM range(2000000) GROUP BY 1")
+        taken = small.connection.execute("SELECT sum(memory_usage_bytes) FROM duckdb_memory()").fetchall()
+        assert taken[0][0] < 1_000_000
+    small.close()
+
+
+def test_a_disk_that_is_full_leaves_a_query_to_others_and_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "scratch_folder", lambda: tmp_path)
+    small = SmallSession(Room(1, 30_000_001, spills=True, inlines=True))
+    small.connection.execute("SET max_temp_directory_size = '4MB'")
+    rows = "SELECT CAST(range AS VARCHAR) AS a FROM range({}) ORDER BY hash(range)"
+    with pytest.raises(NotExactError, match="offload"):
+        small.answered(rows.format(2_000_000))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
+    assert small.answered(rows.format(1_000)).num_rows == 1_000
+    small.close()
+
+
+def test_ctrl_c_is_heard_while_a_query_runs(session: SmallSession) -> None:
+    # What runs in the background of a shell takes no notice of it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            session.answered("SELECT sum(range) AS n FROM range(1000000000000)")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert one(session, "1 + 1") == 2
