@@ -84,6 +84,9 @@ def _database(room: Room) -> Macros:
         "memory_limit": f"{room.memory}B",
         "temp_directory": folder,
     }
+    if room.spills:
+        # They give back what queries have left, which stays with the process otherwise.
+        configuration["allocator_background_threads"] = True
     return Macros(duckdb.connect(config=configuration))
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakestream.storage.small import session as sessions
 from lakestream.storage.small.dialect import duckdb_sql
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.session import Room, SmallSession
+from lakestream.storage.small.session import FEW_ROWS, Room, SmallSession, large_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -404,3 +404,11 @@ def test_ctrl_c_is_heard_while_a_query_runs(session: SmallSession) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert one(session, "1 + 1") == 2
+
+
+@pytest.mark.parametrize(("room", "gives_back"), [(large_room(0), True), (FEW_ROWS, False)])
+def test_what_many_rows_took_is_given_back(room: Room, *, gives_back: bool) -> None:
+    small = SmallSession(room)
+    asked = "SELECT current_setting('allocator_background_threads')"
+    assert small.connection.execute(asked).fetchone() == (gives_back,)
+    small.close()
