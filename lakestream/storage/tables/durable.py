@@ -94,7 +94,8 @@ def _force_commit(table: Path, version: int) -> None:
     names = [*data_files(entry)]
     _force_together([*_with_checksums(table / name for name in names), *_folders(table, names)])
     made = [table, *_holding(table)] if version == 0 else []
-    _force_together([*_with_checksums([entry, *_checkpoint(log, version)]), log, *made])
+    summed = [entry.with_suffix(".crc")]  # what Spark says of the version, where it made it
+    _force_together([*_with_checksums([entry, *_checkpoint(log, version), *summed]), log, *made])
 
 
 def checksum_of(file: Path) -> Path:
