@@ -82,9 +82,13 @@ def recover(path: str, aside: str, known: int) -> list[str]:
             done += [_put_aside(file, Path(aside)) for file in _torn_checksums(entry)]
             break
         done.append(_put_aside(entry, Path(aside)))
-    if log.is_dir() and not any(log.glob("*.json")):
+    if (log.is_dir() and not any(log.glob("*.json"))) or _is_empty(log.parent):
         done.append(_put_aside(log.parent, Path(aside)))  # it was being made
     return done
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _is_torn(entry: Path) -> bool:

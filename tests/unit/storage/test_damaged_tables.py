@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 from lakestream.errors import StorageError
 from lakestream.storage.tables.log import commit_name, read_commits
 from lakestream.storage.tables.table import Table, first_line, refusals_named
+from lakestream.storage.writes.mending import recover
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,12 @@ def unreadable(path: Path, match: str) -> None:
     with pytest.raises(StorageError, match=match) as refused:
         Table.open(str(path))
     assert refused.value.code == "TABLE_UNREADABLE"
+
+
+def test_of_a_table_that_was_being_made_no_folder_is_left(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    assert len(recover(str(tmp_path / "t"), str(tmp_path / "aside"), -1)) == 1
+    assert not (tmp_path / "t").exists()
 
 
 def test_an_empty_commit_is_no_commit(path: Path) -> None:
