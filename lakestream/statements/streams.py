@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-NOT_INCREMENTAL = ("UNBOUNDED_READ", "NOT_SUPPORTED", "VIEW_NOT_INCREMENTAL", "NO_TIME_COLUMN")
+NOT_INCREMENTAL = (
+    "UNBOUNDED_READ",
+    "NOT_SUPPORTED",
+    "VIEW_NOT_INCREMENTAL",
+    "NO_TIME_COLUMN",
+    "SESSION_COLUMN",
+    "GROUP_TYPE",
+)
 """What refuses a view that goes by windows, and not one that is computed as a whole."""
 
 

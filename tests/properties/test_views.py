@@ -45,6 +45,7 @@ def test_random_histories_equal_the_query() -> None:
     with without_spark():
         assert differences("few", ("tumbling", "hopping", "of_all", "of_view"), steps=2) == []
         assert differences("groups", ("by_site", "by_number"), steps=2) == []
+        assert differences("sessions", ("sessions", "sessions_of_all"), steps=2) == []
         assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
 
 
@@ -79,6 +80,27 @@ def test_a_view_by_windows_and_columns_computes_their_groups_alone(lake: Lake) -
                     (8, "a", "z", 1, 3)]  # fmt: skip
     said = "incremental, by windows of ts and the keys site: those that a change touches"
     assert refreshed(lake, "by_site") == said
+
+
+def test_a_view_by_sessions_computes_those_that_a_change_touches(lake: Lake) -> None:
+    made(lake, "sessions", "REFRESH POLICY INCREMENTAL")
+    lake.run()
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:50', 'a', 7)")
+    assert [(tick.windows, tick.rows_out) for tick in lake.run().ticks] == [(1, 1)]
+    lake.sql("UPDATE meters SET amps = 0 WHERE amps = 1")
+    lake.run()
+    rows = lake.sql("SELECT site, minute(low) AS m, second(low) AS s, second(high) AS h, n FROM sessions_v")
+    assert sorted(rows.fetchall()) == [("a", 0, 50, 30, 1), ("a", 9, 10, 50, 1), ("b", 3, 10, 50, 1)]
+    assert refreshed(lake, "sessions").startswith("incremental, by windows of ts and the keys site:")
+
+
+def test_sessions_of_another_time_are_computed_by_keys(lake: Lake) -> None:
+    lake.sql("CREATE TABLE calls (ts TIMESTAMP, site VARCHAR(4) COMPOSITE KEY, at TIMESTAMP)")
+    lake.sql(
+        "CREATE MATERIALIZED VIEW calls_v REFRESH POLICY INCREMENTAL AS SELECT site, count(*) AS n "
+        "FROM calls GROUP BY session_window(at, '1 minute'), site"
+    )
+    assert refreshed(lake, "calls").startswith("incremental, by the keys site:")
 
 
 def test_a_view_that_knew_no_groups_goes_on_without(lake: Lake) -> None:

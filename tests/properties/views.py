@@ -29,6 +29,13 @@ class Form:
     ours: str = ""
 
 
+_CUT = (
+    "SELECT *, count(*) FILTER (late) OVER (PARTITION BY {by} ORDER BY ts, site "
+    "ROWS UNBOUNDED PRECEDING) AS k FROM (SELECT *, ts - lag(ts) OVER (PARTITION BY {by} "
+    "ORDER BY ts, site) > INTERVAL {gap} SECOND AS late FROM meters WHERE {kept})"
+)
+"""The rows of DuckDB's meters with the number of their session."""
+
 VIEWS = {
     "tumbling": Form(
         "SELECT window.start AS low, s.region, count(*) AS n, sum(m.amps) AS total FROM meters m "
@@ -61,6 +68,19 @@ VIEWS = {
         "SELECT h AS low, amps, count(DISTINCT site) AS n FROM (SELECT site, amps, "
         "unnest([to_timestamp(60 * floor(epoch(ts) / 60) - 60), to_timestamp(60 * floor(epoch(ts) / 60))]) "
         "AS h FROM meters) GROUP BY 1, 2 HAVING count(*) < 4",
+    ),
+    "sessions": Form(
+        "SELECT session_window.start AS low, session_window.end AS high, m.site, count(*) AS n, "
+        "sum(m.amps) AS total FROM meters m WHERE m.amps > 0 "
+        "GROUP BY session_window(m.ts, '40 seconds'), m.site",
+        "SELECT min(ts) AS low, max(ts) + INTERVAL 40 SECOND AS high, site, count(*) AS n, "
+        f"sum(amps) AS total FROM ({_CUT.format(by='site', gap=40, kept='amps > 0')}) GROUP BY site, k",
+    ),
+    "sessions_of_all": Form(
+        "SELECT session_window(ts, '20 seconds').start AS low, count(DISTINCT site) AS sites FROM meters "
+        "GROUP BY session_window(ts, '20 seconds') HAVING count(*) > 1",
+        "SELECT min(ts) AS low, count(DISTINCT site) AS sites FROM "
+        f"({_CUT.format(by='true', gap=20, kept='true')}) GROUP BY k HAVING count(*) > 1",
     ),
     "by_key": Form("SELECT region, count(*) AS n, max(most) AS most FROM sites GROUP BY region"),
     "distinct_rows": Form("SELECT DISTINCT site, region FROM sites WHERE most IS NOT NULL"),

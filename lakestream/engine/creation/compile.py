@@ -115,7 +115,7 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
         names.relation,
     )
     calculation = compile_calculation(definition.calculation, scope)
-    if groups_view and definition.options.view is not None and not whole:
+    if groups_view and definition.options.view is not None and calculation.reads and not whole:
         calculation, columns = by_groups(calculation)
         definition = replace(definition, partition_by=tuple(map(_of_column, columns)))
     if definition.options.fill is not None:

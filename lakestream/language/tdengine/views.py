@@ -1,8 +1,9 @@
 """Reader of CREATE MATERIALIZED VIEW: a query in Spark's own SQL, kept current as a stream is.
 
 A query that groups by ``window(time, …)`` becomes windows of a time grid that follow every table it reads:
-what changes is computed again. Any other one is a single window; whether its rows fall apart by keys, so that
-those that a change touches are computed again, is found once its tables are known.
+what changes is computed again. One of a single table that groups by ``session_window(time, gap)`` becomes
+sessions of the groups that it groups by besides. Any other one is a single window; whether its rows fall
+apart by keys, so that those that a change touches are computed again, is found once its tables are known.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import StatementError
+from lakestream.language.common.query_clauses import said
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import conjuncts, parse_query, place_in
 from lakestream.language.model import (
@@ -22,9 +24,11 @@ from lakestream.language.model import (
     DropStream,
     Duration,
     Fragment,
+    GroupKey,
     IntervalTrigger,
     OutputLayout,
     RefreshView,
+    SessionTrigger,
     StreamOptions,
     TableName,
     View,
@@ -45,6 +49,7 @@ _REFUSED = "VIEW_NOT_INCREMENTAL"
 POLICIES = ("AUTO", "INCREMENTAL", "FULL")
 _WINDOW = "_lswin"
 """What stands for ``window`` while a query is parsed, as long as it: sqlglot takes no GROUP BY window(…)."""
+_SESSION = "session_window"
 _NAMED = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
 _SPAN = re.compile(r"\s*(\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?\b", re.IGNORECASE)
 _UNITS = {
@@ -84,7 +89,7 @@ def create_view(reader: Reader, *, or_replace: bool = False) -> CreateStream:
         if why.code != _REFUSED:
             raise
         return CreateStream(_because(whole, why.message), if_not_exists, or_replace)
-    if clauses.policy == "INCREMENTAL":
+    if clauses.policy == "INCREMENTAL" and not isinstance(incremental.trigger, SessionTrigger):
         return CreateStream(incremental, if_not_exists, or_replace)
     otherwise = _because(whole, "not every change of its tables leads to windows")
     return CreateStream(incremental, if_not_exists, or_replace, otherwise)
@@ -177,9 +182,14 @@ def _incremental(reader: Reader, clauses: _Clauses, query: Fragment) -> StreamDe
     tree = parse_query(_named(query))
     select = _plain(query, tree)
     call = _call(query, select)
+    if not _is_window(call):
+        return _by_sessions(reader, clauses, query, select, call)
     column, trigger = call.expressions[0], _grid(query, call)
     source = _source(query, select, column)
-    _put_windows(select, call)
+    keys = _put_times(select, call, "window", exp.column("_twend"))
+    select.set("group", exp.Group(expressions=keys) if keys else None)
+    if not keys:
+        _ask_for_rows(select)
     bounds = f"{column.sql('spark')} >= _twstart AND {column.sql('spark')} < _twend"
     where = select.args.get("where")
     kept = " AND ".join(
@@ -204,8 +214,12 @@ def _defined(
     source: exp.Table,
     options: StreamOptions,
     calculation: Fragment,
+    *,
+    groups: tuple[GroupKey, ...] = (),
 ) -> StreamDefinition:
-    draft = Draft(trigger, source=TableName(source.db or None, source.name), output=clauses.name)
+    draft = Draft(
+        trigger, partition_by=groups, source=TableName(source.db or None, source.name), output=clauses.name
+    )
     draft.options = Options(options)
     draft.calculation = calculation
     if clauses.partitioned_by:
@@ -224,6 +238,10 @@ def _written(query: Fragment, tree: exp.Query) -> Fragment:
 
 def _is_window(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() in (_WINDOW, "window")
+
+
+def _is_session(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == _SESSION
 
 
 # --- windows of a grid ---
@@ -253,7 +271,7 @@ def _plain(query: Fragment, tree: exp.Query) -> exp.Select:
 
 
 def _call(query: Fragment, select: exp.Select) -> exp.Anonymous:
-    """Return the window(…) that a select is grouped by."""
+    """Return the window(…) or session_window(…) that a select is grouped by."""
     found = []
     for key in select.args["group"].expressions:
         if isinstance(key, exp.Literal) and not key.is_string and 0 < int(key.name) <= len(select.selects):
@@ -264,8 +282,8 @@ def _call(query: Fragment, select: exp.Select) -> exp.Anonymous:
             for item in select.selects
             if item.alias == key.name and isinstance(key, exp.Column)
         ]
-        meant = items[0] if items and _is_window(items[0]) else key
-        if _is_window(meant):
+        meant = items[0] if items and (_is_window(items[0]) or _is_session(items[0])) else key
+        if _is_window(meant) or _is_session(meant):
             found.append(meant)
             key.replace(meant.copy()) if meant is not key else None
     if len(found) != 1:
@@ -322,42 +340,137 @@ def _source(query: Fragment, select: exp.Select, column: exp.Column) -> exp.Tabl
     return named[0]
 
 
-def _put_windows(select: exp.Select, call: exp.Anonymous) -> None:
-    """Put the times of the window where a select names it, and group by the rest."""
-    start, end = exp.column("_twstart"), exp.column("_twend")
-    struct = "named_struct('start', _twstart, 'end', _twend)"
+def _put_times(select: exp.Select, call: exp.Anonymous, name: str, end: exp.Expr) -> list[exp.Expr]:
+    """Put the times of the window where a select names it, and return what else it groups by.
+
+    ``name`` is what Spark calls the window where it has no other name.
+    """
+    times = {"start": exp.column("_twstart"), "end": end}
+    struct = f"named_struct('start', _twstart, 'end', {end.sql('spark')})"
     aliases = {item.alias.lower() for item in select.selects if item.unalias() == call and item.alias}
 
     def put(node: exp.Expr) -> exp.Expr:
         if node == call:
             return exp.Var(this=struct)
         if isinstance(node, exp.Dot) and node.this == call:
-            return {"start": start, "end": end}[node.name.lower()].copy()
+            return times[node.name.lower()].copy()
         if not isinstance(node, exp.Column):
             return node
-        named = {"window", *aliases}
-        if node.table.lower() in named and node.name.lower() in ("start", "end"):
-            return (start if node.name.lower() == "start" else end).copy()
-        return exp.Var(this=struct) if not node.table and node.name.lower() == "window" else node
+        if node.table.lower() in {name, *aliases} and node.name.lower() in times:
+            return times[node.name.lower()].copy()
+        return exp.Var(this=struct) if not node.table and node.name.lower() == name else node
 
     items = []
     for item in select.selects:
-        name = item.alias or ("window" if item.unalias() == call else item.alias_or_name)
+        given = item.alias or (name if item.unalias() == call else item.alias_or_name)
         body = item.unalias().transform(put)
-        items.append(exp.alias_(body, name, quoted=True) if name else body)
+        items.append(exp.alias_(body, given, quoted=True) if given else body)
     select.set("expressions", items)
-    keys = [key.transform(put) for key in select.args["group"].expressions if key != call]
     having = select.args.get("having")
     if having is not None:
         having.set("this", having.this.transform(put))
-    if keys:
-        select.set("group", exp.Group(expressions=keys))
-        return
-    # Without a group of its own there is a row only where there are some to aggregate.
-    select.set("group", None)
+    return [key.transform(put) for key in select.args["group"].expressions if key != call]
+
+
+def _ask_for_rows(select: exp.Select) -> None:
+    """Have a select without groups of its own give a row only where there are some to aggregate."""
+    having = select.args.get("having")
     rows = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(0))
     both = rows if having is None else exp.and_(rows, having.this.copy())
     select.set("having", exp.Having(this=both))
+
+
+# --- sessions ---
+
+
+def _by_sessions(
+    reader: Reader, clauses: _Clauses, query: Fragment, select: exp.Select, call: exp.Anonymous
+) -> StreamDefinition:
+    """Return the view as sessions: of the rows that WHERE keeps, and of groups by what it groups by besides.
+
+    StatementError VIEW_NOT_INCREMENTAL where other tables, or other rows, have a say in that.
+    """
+    column, gap = _session(query, call)
+    source = _only_table(query, select)
+    end = exp.Var(this=f"timestamp_micros(unix_micros(_twend) + {gap})")
+    keys = _put_times(select, call, _SESSION, end)
+    _put_groups(query, select, keys)
+    where = select.args.get("where")
+    select.set("where", None)
+    select.set("from_", exp.From(this=exp.Var(this="%%trows")))
+    if not any(item.find(exp.AggFunc) for item in select.selects):
+        _ask_for_rows(select)
+    options = StreamOptions(
+        emission=AtOnce(),
+        late=Exact(),
+        fill_history=True,
+        pre_filter=None if where is None else _part(query, where.this),
+        view=View(clauses.policy, column.name, comment=clauses.comment),
+    )
+    read = ReadTrigger("SESSION", reader.words[0], SessionTrigger(column.name, _duration(gap)))
+    groups = tuple(GroupKey(_part(query, key), str(key.sql("spark"))) for key in keys)
+    return _defined(reader, clauses, read, source, options, _written(query, select), groups=groups)
+
+
+def _session(query: Fragment, call: exp.Anonymous) -> tuple[exp.Column, int]:
+    """Return the time and the gap (µs) of ``session_window(time, gap)``."""
+    column, *spans = call.expressions
+    if not isinstance(column, exp.Column) or len(spans) != 1:
+        raise _not_incremental(query, call, "session_window(…) of another thing than a column, by a duration")
+    return column, _micros(query, spans[0])
+
+
+def _only_table(query: Fragment, select: exp.Select) -> exp.Table:
+    """Return the one table that a select reads; its columns go without its name from then on."""
+    source = select.args.get("from_")
+    table = source.this if source is not None else None
+    if len(list(select.find_all(exp.Query))) > 1 or not isinstance(table, exp.Table):
+        raise _not_incremental(query, select, "session_window(…) of a query with others in it")
+    beside = any(select.args.get(name) for name in ("joins", "laterals"))
+    if beside or said(table) - {"this", "db", "alias"}:
+        raise _not_incremental(query, select, "session_window(…) of more than one table as it is")
+    for column in select.find_all(exp.Column):
+        if column.table.lower() == table.alias_or_name.lower():
+            column.set("table", None)
+    return table
+
+
+def _put_groups(query: Fragment, select: exp.Select, keys: list[exp.Expr]) -> None:
+    """Put the values of groups where a select names what it groups by besides the session."""
+    names = {item.alias.lower() for item in select.selects if not _is_column(item.unalias(), item.alias)}
+    if any(_is_column(key, name) for key in keys for name in names):
+        raise _not_incremental(query, select, "a key that is the name of a result")
+    numbers = {_folded(key): number for number, key in reversed([*enumerate(keys, 1)])}
+
+    def put(node: exp.Expr) -> exp.Expr:
+        if node.find_ancestor(exp.AggFunc, exp.Filter):
+            return node
+        number = numbers.get(_folded(node))
+        if number is not None:
+            return exp.Var(this=f"%%{number}")
+        if isinstance(node, exp.Column) and node.name != "_twstart":
+            raise _not_incremental(query, node, f"{node.sql('spark')}, which is no key")
+        return node
+
+    for part in (*select.selects, select.args.get("having")):
+        if part is not None:
+            part.set("this", part.this.transform(put))
+    select.set("group", None)
+
+
+def _is_column(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Column) and not node.table and node.name.lower() == name.lower()
+
+
+def _folded(node: exp.Expr) -> exp.Expr:
+    """Return an expression with the names of columns as they are held against each other."""
+    return node.transform(
+        lambda part: exp.to_identifier(part.name.lower()) if isinstance(part, exp.Identifier) else part
+    )
+
+
+def _part(query: Fragment, node: exp.Expr) -> Fragment:
+    return Fragment(str(node.sql("spark")), query.line, query.column, spark=True)
 
 
 def _not_incremental(query: Fragment, node: exp.Expr, what: str) -> StatementError:

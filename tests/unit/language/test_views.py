@@ -9,7 +9,13 @@ import pytest
 import yaml
 
 from lakestream.language import parse_statement
-from lakestream.language.model import CreateStream, IntervalTrigger, StreamDefinition, WholeTrigger
+from lakestream.language.model import (
+    CreateStream,
+    IntervalTrigger,
+    SessionTrigger,
+    StreamDefinition,
+    WholeTrigger,
+)
 
 CASES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "data" / "views.yaml").read_text("utf-8")
@@ -30,6 +36,16 @@ def test_windows_of_a_grid(case: dict[str, Any]) -> None:
     assert f"{trigger.length}/{trigger.offset}/{trigger.step}" == case["windows"]
     assert found.calculation.sql == case["calculation"]
     assert (found.source.name, str(found.output)) == ("t", "v")
+
+
+@pytest.mark.parametrize("case", [one for one in CASES if "sessions" in one], ids=lambda one: one["sessions"])
+def test_sessions_of_one_table(case: dict[str, Any]) -> None:
+    found = view(case["query"])
+    trigger, kept = found.trigger, found.options.pre_filter
+    assert isinstance(trigger, SessionTrigger)
+    keys = ", ".join(key.expression.sql for key in found.partition_by)
+    assert f"{trigger.gap} by {keys} of {kept and kept.sql}" == case["sessions"]
+    assert (trigger.column, found.source.name, found.calculation.sql) == ("ts", "t", case["calculation"])
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "why" in case], ids=lambda case: case["why"])
