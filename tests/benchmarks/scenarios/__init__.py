@@ -14,6 +14,7 @@ from tests.benchmarks.scenarios.bursts import late_burst, same_rows
 from tests.benchmarks.scenarios.catching_up import (
     catch_up_cut,
     catch_up_lakestream,
+    catch_up_projection,
     catch_up_sessions_streaming,
     catch_up_streaming,
 )
@@ -122,6 +123,7 @@ SCENARIOS = {
     "catchup_same_rows": Scenario({"lakestream": same_rows}, "caught_up"),
     **{f"catchup_{kind}": Scenario(_cut_systems(kind, cut)) for kind, cut in CUTS.items()},
     **{f"small_tick_{kind}": Scenario({"lakestream": small_tick_cut(cut)}) for kind, cut in CUTS.items()},
+    "catchup_projection": Scenario({"lakestream": catch_up_projection}),
     "around_rows": Scenario({"lakestream": around_rows}),
     "changed_lookup": Scenario(
         {"lakestream": changed_row, "lakestream_all": all_windows, "duckdb": duckdb_anew}, "looked_up"

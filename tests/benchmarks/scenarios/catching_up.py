@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import duckdb
+from deltalake import DeltaTable
+
 from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US
 from tests.benchmarks.output import counted, require
@@ -174,3 +177,19 @@ def catch_up_streaming(window: Window) -> Run:
         return figures
 
     return run
+
+
+def catch_up_projection(folder: Path, scale: float) -> Figures:
+    """Measure a materialized view of rows as they are, without aggregates."""
+    arriving = rows_arriving(folder, scale)
+    with open_lake(folder) as lake:
+        lake.sql(
+            "CREATE MATERIALIZED VIEW target AS SELECT ts, tbname, v * 2 AS twice FROM source WHERE v > 0"
+        )
+        figures = arriving.measured(lambda: run_all(lake))
+    source, target = (DeltaTable(table).file_uris() for table in (arriving.source, target_of(folder)))
+    expected = f"SELECT count(*), round(sum(v * 2), 3) FROM read_parquet({source}) WHERE v > 0"
+    found = f"SELECT count(*), round(sum(twice), 3) FROM read_parquet({target})"
+    answers = [duckdb.connect().execute(sql).fetchall() for sql in (found, expected)]
+    require(answers[0], answers[1], "rows of the view and their sum")
+    return figures
