@@ -94,15 +94,6 @@ def test_a_view_by_sessions_computes_those_that_a_change_touches(lake: Lake) -> 
     assert refreshed(lake, "sessions").startswith("incremental, by windows of ts and the keys site:")
 
 
-def test_sessions_of_another_time_are_computed_by_keys(lake: Lake) -> None:
-    lake.sql("CREATE TABLE calls (ts TIMESTAMP, site VARCHAR(4) COMPOSITE KEY, at TIMESTAMP)")
-    lake.sql(
-        "CREATE MATERIALIZED VIEW calls_v REFRESH POLICY INCREMENTAL AS SELECT site, count(*) AS n "
-        "FROM calls GROUP BY session_window(at, '1 minute'), site"
-    )
-    assert refreshed(lake, "calls").startswith("incremental, by the keys site:")
-
-
 def test_a_view_that_knew_no_groups_goes_on_without(lake: Lake) -> None:
     made(lake, "by_site")
     record = lake._at.registry.stream("main", "by_site_v")

@@ -55,3 +55,11 @@ def test_what_is_computed_as_a_whole(case: dict[str, Any]) -> None:
     assert found.options.view is not None
     assert case["why"] in found.options.view.why
     assert "_lswin" not in found.calculation.sql
+
+
+def test_sessions_of_another_time_than_the_tables_may_be_computed_by_keys() -> None:
+    query = "SELECT k, count(*) AS n FROM t GROUP BY session_window(at, '1 minute'), k"
+    statement = parse_statement(f"CREATE MATERIALIZED VIEW v REFRESH POLICY INCREMENTAL AS {query}")
+    assert isinstance(statement, CreateStream)
+    assert statement.otherwise is not None
+    assert statement.otherwise.trigger == WholeTrigger()
