@@ -15,6 +15,7 @@ FORMAT_VERSION = 1
 
 SYSTEM_FOLDER = "_lakestream"
 MARKER = "lake.json"
+_HERE = "./"
 _MAX_NAME = 128
 _MAX_SEGMENT = 240
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
@@ -130,6 +131,18 @@ class Layout:
     def results_path(self, name: str) -> str:
         """Return the folder of what a stream without an output table computed."""
         return self.system_path(f"results/{name}")
+
+    def place_of(self, path: str) -> str:
+        """Return how records name a table: by its place in the lake, which stays when the lake is moved.
+
+        A table that lies elsewhere is named by its path.
+        """
+        inside = path.startswith(f"{self.root}/")
+        return f"{_HERE}{path[len(self.root) + 1 :]}" if inside else path
+
+    def path_of(self, place: str) -> str:
+        """Return the path of a table that records name."""
+        return files.join(self.root, *place[len(_HERE) :].split("/")) if place.startswith(_HERE) else place
 
     @property
     def system_root(self) -> str:

@@ -82,10 +82,11 @@ class Definitions:
     """The continuous queries and triggers of one lake; statements change them beside the rounds."""
 
     def __init__(self, layout: Layout) -> None:
+        self._layout = layout
         self._queries = KeyedTable(layout.system_path("continuous_queries"), QUERY_COLUMNS, "name")
         self._triggers = KeyedTable(layout.system_path("triggers"), TRIGGER_COLUMNS, "name")
-        self._known_queries = Known(_query, lambda record: record.name)
-        self._known_triggers = Known(_trigger, lambda record: record.order)
+        self._known_queries = Known(self._query, lambda record: record.name)
+        self._known_triggers = Known(self._trigger, lambda record: record.order)
 
     def are_none(self) -> bool:
         """Return whether nothing was ever defined."""
@@ -98,15 +99,15 @@ class Definitions:
     def query(self, name: str) -> QueryRecord | None:
         """Return a continuous query, None when there is none of that name."""
         row = self._queries.rows().get(name)
-        return _query(row) if row is not None else None
+        return self._query(row) if row is not None else None
 
     def put_queries(self, records: Iterable[QueryRecord]) -> None:
         """Record continuous queries in the place of what was known of them, in one commit."""
-        self._queries.put(map(_row, records))
+        self._queries.put(map(self._row, records))
 
     def renew_queries(self, records: Iterable[QueryRecord]) -> None:
         """Record how far continuous queries have come, in one commit; one that was dropped stays dropped."""
-        self._queries.renew([*map(_row, records)], _of_one)
+        self._queries.renew([*map(self._row, records)], _of_one)
 
     def remove_query(self, name: str) -> None:
         """Remove a continuous query."""
@@ -118,19 +119,31 @@ class Definitions:
 
     def put_triggers(self, records: Iterable[TriggerRecord]) -> None:
         """Record triggers in the place of what was known of them, in one commit."""
-        self._triggers.put(map(_row, records))
+        self._triggers.put(map(self._row, records))
 
     def renew_triggers(self, records: Iterable[TriggerRecord]) -> None:
         """Record how far triggers have come, and their states; one that was dropped stays dropped."""
-        self._triggers.renew([*map(_row, records)], _further)
+        self._triggers.renew([*map(self._row, records)], _further)
 
     def remove_trigger(self, name: str) -> None:
         """Remove a trigger."""
         self._triggers.remove([name])
 
+    # --- rows; the lake's own tables are named by their places in it ---
 
-def _row(record: QueryRecord | TriggerRecord) -> dict[str, Any]:
-    return {**asdict(record), "versions": json.dumps(record.versions)}
+    def _row(self, record: QueryRecord | TriggerRecord) -> dict[str, Any]:
+        versions = {self._layout.place_of(path): version for path, version in record.versions.items()}
+        return {**asdict(record), "versions": json.dumps(versions)}
+
+    def _versions(self, row: dict[str, Any]) -> dict[str, int]:
+        saved = json.loads(row["versions"] or "{}")
+        return {self._layout.path_of(place): version for place, version in saved.items()}
+
+    def _query(self, row: dict[str, Any]) -> QueryRecord:
+        return QueryRecord(**{**row, "versions": self._versions(row)})
+
+    def _trigger(self, row: dict[str, Any]) -> TriggerRecord:
+        return TriggerRecord(**{**row, "versions": self._versions(row)})
 
 
 def _of_one(old: Row, new: Row) -> Row | None:
@@ -143,11 +156,3 @@ def _further(old: Row, new: Row) -> Row | None:
     known, own = json.loads(old["versions"]), json.loads(new["versions"])
     versions = {path: max(known.get(path, -1), own.get(path, -1)) for path in {**known, **own}}
     return _of_one(old, {**new, "versions": json.dumps(versions)})
-
-
-def _query(row: dict[str, Any]) -> QueryRecord:
-    return QueryRecord(**{**row, "versions": json.loads(row["versions"] or "{}")})
-
-
-def _trigger(row: dict[str, Any]) -> TriggerRecord:
-    return TriggerRecord(**{**row, "versions": json.loads(row["versions"])})

@@ -97,9 +97,9 @@ class Registry:
         self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id", writing)
         self._failures = KeyedTable(layout.system_path("failures"), saved.FAILURES.columns, "id", writing)
         path = layout.system_path("plans")
-        self._plans = TickLog(path, saved.PLANS, self._streams, kept_ticks, writing)
+        self._plans = TickLog(path, saved.PLANS.of(layout), self._streams, kept_ticks, writing)
         path = layout.system_path("progress")
-        self._progress = TickLog(path, saved.PROGRESS, self._streams, kept_ticks, writing)
+        self._progress = TickLog(path, saved.PROGRESS.of(layout), self._streams, kept_ticks, writing)
 
     def marks(self) -> tuple[int, ...]:
         """Return how far each of its tables has come: equal marks say that nothing was written.

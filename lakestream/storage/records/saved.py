@@ -7,7 +7,7 @@ is not known here is kept with its record and written back as it was.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakestream.storage.records.job import Failure, Recalculation
@@ -26,11 +26,15 @@ from lakestream.storage.records.tick import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lakestream.storage.places.layout import Layout
+
     Keys = dict[str, Any]
 
 _Record = TypeVar("_Record")
 _Small = TypeVar("_Small", Begun, WaitingGroup)
 _EXTRA, _JSON = "extra", "table_versions"
+_BY_PATH = (_JSON, "large_tables", "followed", "followed_after")
+"""What is said of tables by their paths."""
 _TAKE_COMMITS = ("changes", "period")
 """Kinds of ticks whose plans say how old their changes are, and that this is not known."""
 
@@ -40,30 +44,48 @@ class Form(Generic[_Record]):
     """How records of a kind are saved: the ``columns`` of their table, by name, with their types.
 
     ``keys`` gives what stands in the column ``extra`` of a record; ``facts`` the fields that it says, given
-    the keys, of which it takes out what it knows.
+    the keys, of which it takes out what it knows. ``layout`` is that of the lake, whose own tables are saved
+    by their places in it.
     """
 
     kind: Callable[..., _Record]
     columns: dict[str, str]
     keys: Callable[[_Record], Keys] | None = None
     facts: Callable[[Keys], dict[str, Any]] | None = None
+    layout: Layout | None = None
+
+    def of(self, layout: Layout) -> Form[_Record]:
+        """Return the form for records of a lake."""
+        return replace(self, layout=layout)
 
     def row(self, record: _Record) -> dict[str, Any]:
         """Return a record as a row of its table."""
         row = {name: getattr(record, name) for name in self.columns if name != _EXTRA}
         if _JSON in row:
-            row[_JSON] = json.dumps(row[_JSON])
+            row[_JSON] = json.dumps(self._by_place(row)[_JSON])
         if self.keys is not None:
-            row[_EXTRA] = json.dumps(self.keys(record))
+            row[_EXTRA] = json.dumps(self._by_place(self.keys(record)))
         return row
 
     def record(self, row: dict[str, Any]) -> _Record:
         """Read a row; columns that a newer lakestream added are passed over."""
         values = {name: row[name] for name in self.columns if name in row and name != _EXTRA}
         if _JSON in values:
-            values[_JSON] = json.loads(values[_JSON])
-        facts = {} if self.facts is None else self.facts(json.loads(row[_EXTRA]))
+            values = self._by_path({**values, _JSON: json.loads(values[_JSON])})
+        facts = {} if self.facts is None else self.facts(self._by_path(json.loads(row[_EXTRA])))
         return self.kind(**values, **facts)
+
+    def _by_place(self, said: Keys) -> Keys:
+        return said if self.layout is None else _renamed(said, self.layout.place_of)
+
+    def _by_path(self, said: Keys) -> Keys:
+        return said if self.layout is None else _renamed(said, self.layout.path_of)
+
+
+def _renamed(said: Keys, name: Callable[[str], str]) -> Keys:
+    """Return what is said, of tables by other names."""
+    named = {key: said[key] for key in _BY_PATH if said.get(key)}
+    return {**said, **{key: {name(k): v for k, v in tables.items()} for key, tables in named.items()}}
 
 
 def _given(**keys: object) -> Keys:

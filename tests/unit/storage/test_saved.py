@@ -76,6 +76,7 @@ STREAMS: list[Row] = [
         "dropped": {"t1": 9},
         "retry_us": 99,
         "migrated": ["_window"],
+        "accepted": [3, ["id", 4, "d3"]],
     },
     {**CREATED, "floor_us": None, "replaced": {}, "migrated": []},
 ]
