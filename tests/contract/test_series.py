@@ -16,7 +16,7 @@ from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError, StatementError, StorageError
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.values import QueryTree
-from lakestream.storage.delta import CommitTag, commit
+from lakestream.storage.delta import CommitTag, commit_made
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.records.definitions import Definitions
 from lakestream.timeseries.large import write_large
@@ -290,7 +290,7 @@ def test_output_tables_agree_after_failures(world: World, monkeypatch: pytest.Mo
     between_two_tables(world)
     failed = StorageError("COMMIT_FAILED", "no space")
     with monkeypatch.context() as patched:
-        patched.setattr("lakestream.timeseries.points.commit", working_once(commit, failed))
+        patched.setattr("lakestream.timeseries.points.commit_made", working_once(commit_made, failed))
         assert world.lake.run().failed
     more_points(world)
     with monkeypatch.context() as patched:
