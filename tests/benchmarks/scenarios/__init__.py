@@ -15,11 +15,18 @@ from tests.benchmarks.scenarios.catching_up import (
     catch_up_cut,
     catch_up_lakestream,
     catch_up_projection,
+    catch_up_projection_streaming,
     catch_up_sessions_streaming,
     catch_up_streaming,
 )
 from tests.benchmarks.scenarios.commands import cli_help, cli_run, cli_status
-from tests.benchmarks.scenarios.lookups import all_windows, changed_row, duckdb_anew, make_looked_up
+from tests.benchmarks.scenarios.lookups import (
+    all_windows,
+    changed_row,
+    duckdb_anew,
+    make_looked_up,
+    merged_row,
+)
 from tests.benchmarks.scenarios.many import (
     MANY,
     THOUSAND,
@@ -123,10 +130,18 @@ SCENARIOS = {
     "catchup_same_rows": Scenario({"lakestream": same_rows}, "caught_up"),
     **{f"catchup_{kind}": Scenario(_cut_systems(kind, cut)) for kind, cut in CUTS.items()},
     **{f"small_tick_{kind}": Scenario({"lakestream": small_tick_cut(cut)}) for kind, cut in CUTS.items()},
-    "catchup_projection": Scenario({"lakestream": catch_up_projection}),
+    "catchup_projection": Scenario(
+        {"lakestream": catch_up_projection, "structured_streaming": catch_up_projection_streaming}
+    ),
     "around_rows": Scenario({"lakestream": around_rows}),
     "changed_lookup": Scenario(
-        {"lakestream": changed_row, "lakestream_all": all_windows, "duckdb": duckdb_anew}, "looked_up"
+        {
+            "lakestream": changed_row,
+            "lakestream_all": all_windows,
+            "merge_job": merged_row,
+            "duckdb": duckdb_anew,
+        },
+        "looked_up",
     ),
     "idle_poll": Scenario({"lakestream": idle_poll}, "caught_up"),
     "idle_scheduler": Scenario({"lakestream": idle_scheduler}, "scheduled"),

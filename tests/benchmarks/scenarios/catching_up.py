@@ -12,7 +12,15 @@ from deltalake import DeltaTable
 from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US
 from tests.benchmarks.output import counted, require
-from tests.benchmarks.scenarios.lakes import new_runs, new_source, open_lake, run_all, stream, target_of
+from tests.benchmarks.scenarios.lakes import (
+    new_runs,
+    new_source,
+    open_lake,
+    run_all,
+    source_of,
+    stream,
+    target_of,
+)
 from tests.benchmarks.scenarios.model import WARM_ROUNDS, processed
 from tests.benchmarks.scenarios.windows import GAP_SECONDS
 
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
     from tests.benchmarks.scenarios.model import Figures, Run
     from tests.benchmarks.scenarios.windows import Cut, Window
 
+_PROJECTED = "ts, tbname, v * 2 AS twice"
+_KEPT = "v > 0"
 CATCH_UP_DEVICES, CATCH_UP_COMMITS, COMMIT_ROWS = 1_000, 20, 250_000
 
 
@@ -180,16 +190,34 @@ def catch_up_streaming(window: Window) -> Run:
 
 
 def catch_up_projection(folder: Path, scale: float) -> Figures:
-    """Measure a materialized view of rows as they are, without aggregates."""
+    """Measure a view of rows as they are, without aggregates."""
     arriving = rows_arriving(folder, scale)
     with open_lake(folder) as lake:
-        lake.sql(
-            "CREATE MATERIALIZED VIEW target AS SELECT ts, tbname, v * 2 AS twice FROM source WHERE v > 0"
-        )
+        lake.sql(f"CREATE MATERIALIZED VIEW target AS SELECT {_PROJECTED} FROM source WHERE {_KEPT}")
         figures = arriving.measured(lambda: run_all(lake))
-    source, target = (DeltaTable(table).file_uris() for table in (arriving.source, target_of(folder)))
-    expected = f"SELECT count(*), round(sum(v * 2), 3) FROM read_parquet({source}) WHERE v > 0"
-    found = f"SELECT count(*), round(sum(twice), 3) FROM read_parquet({target})"
-    answers = [duckdb.connect().execute(sql).fetchall() for sql in (found, expected)]
-    require(answers[0], answers[1], "rows of the view and their sum")
+    _check_projection(folder, target_of(folder))
     return figures
+
+
+def catch_up_projection_streaming(folder: Path, scale: float) -> Figures:
+    """Measure the query of Structured Streaming that does the same."""
+    arriving, target = rows_arriving(folder, scale), folder / "target"
+    spark = streaming.session()
+
+    def process() -> None:
+        rows = spark.readStream.format("delta").load(str(arriving.source)).where(_KEPT)
+        found = rows.selectExpr(*_PROJECTED.split(", ")).writeStream.format("delta")
+        options = {"checkpointLocation": str(folder / "checkpoint")}
+        found.options(**options).trigger(availableNow=True).start(str(target)).awaitTermination()
+
+    figures = arriving.measured(process)
+    _check_projection(folder, target)
+    return figures
+
+
+def _check_projection(folder: Path, target: Path) -> None:
+    source, written = (DeltaTable(table).file_uris() for table in (source_of(folder), target))
+    expected = f"SELECT count(*), round(sum(v * 2)) FROM read_parquet({source}) WHERE {_KEPT}"
+    found = f"SELECT count(*), round(sum(twice)) FROM read_parquet({written})"
+    counted = [duckdb.connect().execute(sql).fetchall() for sql in (found, expected)]
+    require(counted[0], counted[1], "rows of the projection and their sum")

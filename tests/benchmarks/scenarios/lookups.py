@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import duckdb
 from deltalake import DeltaTable
 
-from tests.benchmarks import data
+from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US
 from tests.benchmarks.output import require
 from tests.benchmarks.process import spent
@@ -16,6 +17,8 @@ from tests.benchmarks.scenarios.model import repeated, scaled
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from lakestream import Lake
     from tests.benchmarks.process import Spent
@@ -30,7 +33,7 @@ _STREAM = (
     "avg(r.v * d.factor) AS mean, count(*) AS n FROM %%tbname r JOIN devices d ON d.device = %%1 "
     "WHERE r.ts >= _twstart AND r.ts < _twend"
 )
-_WRITTEN = "SELECT count(*), sum(n)::BIGINT, round(sum(mean), 6) FROM read_parquet({files})"
+_COUNTED = "SELECT count(*), sum(n)::BIGINT, round(sum(mean), 6) FROM {rows}"
 
 
 def make_looked_up(folder: Path, scale: float) -> None:
@@ -67,6 +70,43 @@ def all_windows(folder: Path, scale: float) -> Figures:
     return repeated([took])
 
 
+def merged_row(folder: Path, scale: float) -> Figures:
+    """Measure what a good engineer has Spark do: merge the windows of the devices in the change feed."""
+    del scale
+    spark, target = streaming.session(), folder / "merged"
+    source, devices = source_of(folder), _devices(folder)
+    spark.sql(f"CREATE TABLE delta.`{target}` USING delta AS {_merged(source, devices)}")
+    took = []
+    for number in range(_WARM + _CHANGES):
+        spark.sql(f"UPDATE delta.`{devices}` SET factor = {number + 2} WHERE device = 'd{number}'")
+        version = DeltaTable(devices).version()
+        took.append(spent(partial(_merge, spark, source, devices, target, version)))
+    expected = _connection().execute(_COUNTED.format(rows=f"({_query(folder)})")).fetchall()
+    found = _COUNTED.format(rows=f"read_parquet({_files(target)})")
+    require(_connection().execute(found).fetchall(), expected, "windows, their rows and means")
+    return repeated(took[_WARM:])
+
+
+def _merge(spark: SparkSession, source: Path, devices: Path, target: Path, version: int) -> None:
+    feed = spark.read.format("delta").option("readChangeFeed", True).option("startingVersion", version)
+    changed = feed.load(str(devices)).select("device").distinct().collect()
+    those = f"tbname IN ({', '.join(repr(row.device) for row in changed)})"
+    spark.sql(
+        f"MERGE INTO delta.`{target}` AS old USING ({_merged(source, devices, f'WHERE r.{those}')}) AS new "
+        f"ON old.{those} AND old.start = new.start AND old.tbname = new.tbname "
+        "WHEN MATCHED THEN UPDATE SET mean = new.mean, n = new.n WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def _merged(source: Path, devices: Path, where: str = "") -> str:
+    window = f"window(r.ts, '{_WINDOW_SECONDS} seconds')"
+    return (
+        f"SELECT {window}.start AS start, r.tbname, avg(r.v * d.factor) AS mean, count(*) AS n "
+        f"FROM delta.`{source}` r JOIN delta.`{devices}` d ON d.device = r.tbname {where} "
+        f"GROUP BY {window}, r.tbname"
+    )
+
+
 def duckdb_anew(folder: Path, scale: float) -> Figures:
     """Measure one query of DuckDB over all rows, into a file."""
     del scale
@@ -82,7 +122,7 @@ def _changed(lake: Lake, number: int) -> Spent:
 
 
 def _query(folder: Path) -> str:
-    rows, devices = (_files(path) for path in (source_of(folder), source_of(folder).parent / "devices"))
+    rows, devices = (_files(path) for path in (source_of(folder), _devices(folder)))
     start = f"epoch_us(r.ts) // {_WINDOW_SECONDS * SECOND_US}"
     return (
         f"SELECT {start} AS start, r.tbname, avg(r.v * d.factor) AS mean, count(*) AS n "
@@ -93,12 +133,16 @@ def _query(folder: Path) -> str:
 def _expected(folder: Path) -> object:
     """Return what the output is to hold: the windows of a device but for its last one, which is open."""
     closed = f"SELECT * FROM ({_query(folder)}) QUALIFY start < max(start) OVER (PARTITION BY tbname)"
-    counted = f"SELECT count(*), sum(n)::BIGINT, round(sum(mean), 6) FROM ({closed})"
-    return _connection().execute(counted).fetchall()
+    return _connection().execute(_COUNTED.format(rows=f"({closed})")).fetchall()
 
 
 def _written(folder: Path) -> object:
-    return _connection().execute(_WRITTEN.format(files=_files(target_of(folder)))).fetchall()
+    written = f"read_parquet({_files(target_of(folder))})"
+    return _connection().execute(_COUNTED.format(rows=written)).fetchall()
+
+
+def _devices(folder: Path) -> Path:
+    return source_of(folder).parent / "devices"
 
 
 def _files(table: Path) -> list[str]:
