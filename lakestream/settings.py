@@ -241,7 +241,7 @@ class Settings:
         "of a lake in an object store do; else one serves it and the others wait",
     )
     poll_seconds: float = _setting(
-        default=0.02,
+        default=0.01,
         gt=0,
         description="pause between two looks at the sources while nothing changes (1 in an object store); "
         "a quarter of it right after a tick, all of it after a second, ten times as long after ten seconds",
