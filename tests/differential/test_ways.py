@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -188,3 +189,62 @@ def test_of_groups_whose_windows_are_computed_again_no_others_are_read(tmp_path:
         first, second = outputs
         assert first == second
         assert [row[1:] for row in first if row[1] and row[3] is None] == [(2, 15, None)]
+
+
+CUTS = (
+    "SESSION(ts, 4s)",
+    "STATE_WINDOW(gid)",
+    "EVENT_WINDOW(START WITH gid > 1 END WITH gid = 0)",
+    "COUNT_WINDOW(3)",
+)
+"""Windows that rows cut, by a column with the name of one of the tick's own."""
+
+
+def _cut(folder: Path, settings: Settings, read: list[int]) -> dict[str, list[tuple[Any, ...]]]:
+    """Run streams of all cuts over commits in order, each tick in a lake that is opened anew."""
+
+    def counted(*args: Any, **given: Any) -> pa.Table:
+        rows = read_arrow(*args, **given)
+        read.append(rows.num_rows)
+        return rows
+
+    values = cycle((1, 2, 2, 0, "NULL", 1, 3))
+    with without_spark():
+        with Lake(folder, settings=settings) as lake:
+            lake.sql("CREATE STABLE meters (ts TIMESTAMP, gid INT) TAGS (mark VARCHAR(5))")
+            for name, mark in (("a", "'x'"), ("b", "NULL"), ("c", "''")):
+                lake.sql(f"CREATE TABLE {name} USING meters TAGS ({mark})")
+            for number, clause in enumerate(CUTS):
+                lake.sql(
+                    f"CREATE STREAM s{number} {clause} FROM meters PARTITION BY tbname, mark INTO o{number} "
+                    f"AS SELECT _twstart AS ws, _twend AS we, count(*) AS n, sum(gid) AS total FROM %%trows"
+                )
+        for commit in range(4):
+            with Lake(folder, settings=settings) as lake:
+                for name in "abc":
+                    rows = (
+                        f"('2025-01-01 08:{commit:02}:{second:02}', {next(values)})"
+                        for second in SECONDS[name]
+                    )
+                    lake.sql(f"INSERT INTO {name} VALUES {' '.join(rows)}")
+                with patch.object(transport, "read_arrow", counted):
+                    assert lake.run().failed == []
+        with Lake(folder, settings=settings) as lake:
+            return {
+                clause: lake.sql(
+                    f"SELECT tbname, ws, we, n, total, mark FROM o{number} ORDER BY ALL"
+                ).fetchall()
+                for number, clause in enumerate(CUTS)
+            }
+
+
+SECONDS = {"a": (0, 1, 2, 9, 11, 30, 59), "b": (0, 3, 6, 20, 57, 58), "c": (5, 17, 18, 58)}
+
+
+def test_many_rows_in_order_are_cut_as_few_are_and_are_not_read_again(tmp_path: Path) -> None:
+    few: list[int] = []
+    many: list[int] = []
+    found = _cut(tmp_path / "many", Settings(small_rows=0), many)
+    assert found == _cut(tmp_path / "few", Settings(), few)
+    assert all(found.values())
+    assert sorted(few) == sorted(many)

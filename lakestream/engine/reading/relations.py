@@ -250,6 +250,7 @@ class Relations:
 
         Rows before it that have other values than ``only`` those may be left out.
         """
+        spans = self._of_table(spans)
         before = self._rows_before(spans, only)
         excluded = self._excluded(spans) if before else None
         view_of_sql(self.spark, rows_sql(self.stream, CHANGED, before, excluded), ROWS)

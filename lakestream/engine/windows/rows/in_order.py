@@ -135,7 +135,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class InOrder:
-    """One tick's rows in order, cut and computed at the version that its plan goes up to."""
+    """One tick's rows in order, cut and computed with what is open of the windows before them."""
 
     given: TickInput
 
@@ -225,7 +225,7 @@ class InOrder:
         import pyarrow.compute as pc
 
         spans = spans_of(groups["from_us"], pc.add(groups["newest"], 1))
-        self.given.relations.rows_at(self.given.plan.upto, spans)
+        self.given.relations.rows_as_changed(spans)
 
     # --- the query ---
 

@@ -9,6 +9,8 @@ from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.windows.rows.policy import keeps_expired
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakestream.engine.streams.stream import Stream
 
 
@@ -25,28 +27,40 @@ class RowQueries:
         included; where the stream keeps them, also of the instants of expired rows, which do not cut.
         """
         counting = " AND NOT array_contains(f.expired, r._ls_ts)" if keeps_expired(self.stream) else ""
-        known = "r._ls_gid, r._ls_ts, f.mark AS _ls_mark"
-        return f"SELECT {known}{self._looked_at()} {self._rows_to_cut(cuts, 'upto')}{counting}"
+        columns = "".join(f", r.{name}" for name in self._looked_at)
+        same = "f.gid = r._ls_gid"
+        return (
+            f"SELECT r._ls_gid, r._ls_ts, f.mark AS _ls_mark{columns} "
+            f"{self._rows_to_cut(self._looked_at, cuts, same, 'upto')}{counting}"
+        )
 
     def rows_in_runs_sql(self, cuts: str) -> str:
         """Return SQL of the registered rows to cut with all they have, each with its window's number.
 
-        ``cuts`` has counted BIGINT and safe BIGINT µs besides: see :meth:`Cut.runs_sql`.
+        ``cuts`` has counted BIGINT, safe BIGINT µs and the group columns besides: see :meth:`Cut.runs_sql`.
+        Rows find their group by these: that takes less than the number of each row's group.
         """
         assert self.stream.cut is not None
-        known = "f.counted AS _ls_counted, r._ls_ts > f.safe AS _ls_is_new"
-        return self.stream.cut.runs_sql(
-            f"SELECT r.*, {known}{self._looked_at()} {self._rows_to_cut(cuts, 'mark')}"
-        )
+        groups = dict(zip(self.stream.group_columns, self.stream.groups, strict=True))
+        same = " AND ".join(f"f.{name} <=> r.{name}" for name in groups) or "f.gid = r._ls_gid"
+        others = f"r.* EXCEPT ({', '.join(['_ls_gid', *groups])})"
+        known = "f.gid AS _ls_gid, f.counted AS _ls_counted, r._ls_ts > f.safe AS _ls_is_new"
+        rows = self._rows_to_cut(groups | self._looked_at, cuts, same, "mark")
+        return self.stream.cut.runs_sql(f"SELECT {others}, {known} {rows}")
 
-    def _looked_at(self) -> str:
+    @property
+    def _looked_at(self) -> dict[str, str]:
+        """SQL over a row of what a cut looks at, by its names."""
         assert self.stream.cut is not None
-        expressions = "".join(f", ({sql}) AS {name}" for name, sql in self.stream.cut.looked_up.items())
-        return ", true AS _ls_x1" if self.stream.cut.counts and not expressions else expressions
+        expressions = self.stream.cut.looked_up
+        return {"_ls_x1": "true"} if self.stream.cut.counts and not expressions else expressions
 
-    def _rows_to_cut(self, cuts: str, upto: str) -> str:
-        between = f"r._ls_ts BETWEEN f.from_us AND f.{upto}"
-        return f"FROM {ROWS} r JOIN {cuts} f ON f.gid = r._ls_gid WHERE {between}"
+    def _rows_to_cut(self, looked_up: Mapping[str, str], cuts: str, same: str, upto: str) -> str:
+        listed = "".join(f", ({sql}) AS {name}" for name, sql in looked_up.items())
+        return (
+            f"FROM (SELECT *{listed} FROM {ROWS}) r JOIN {cuts} f ON {same} "
+            f"WHERE r._ls_ts BETWEEN f.from_us AND f.{upto}"
+        )
 
     def cut_windows_sql(self, fired: str, clock_us: int, more: str = "") -> str:
         """Return SQL of windows with their placeholders, from (gid, groups, k, c, low, high, opening).
