@@ -80,6 +80,11 @@ class Relation:
     tags: frozenset[str] = frozenset()
     version: int | None = None
 
+    @property
+    def has_instants(self) -> bool:
+        """Whether its times are instants, and not the wall clock's without a zone, or days."""
+        return self.types.get(self.time_column.lower(), "timestamp") == "timestamp"
+
 
 @dataclass(frozen=True)
 class Bound:

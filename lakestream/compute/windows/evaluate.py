@@ -116,16 +116,18 @@ class Evaluation:
         """
         if self.way in (Way.RANGED, Way.BY_ROW):
             return self._ranged() if self.way is Way.RANGED else self._by_row()
+        known = bound_reads(self.calculation, self.grid) if self.way is Way.NUMBERED else {}
         body = {
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
             Way.BESIDE: lambda: beside_windows(self.calculation, self._rows, self._passed()),
-            Way.NUMBERED: self._lateral,
-            Way.LATERAL: self._lateral,
+            Way.NUMBERED: lambda: self._lateral(known),
+            Way.LATERAL: lambda: self._lateral(known),
             Way.WHOLE: self._whole,
             Way.KEYED: self._keyed,
         }[self.way]()
-        evaluated = f"WITH {', '.join(self._relations())} {body}"
+        relations = [*self._relations(), *(f"{read.name} AS ({read.sql()})" for read in known.values())]
+        evaluated = f"WITH {', '.join(relations)} {body}"
         results = self.calculation.carried
         return carried(evaluated, results, self.previous) if results else evaluated
 
@@ -145,7 +147,6 @@ class Evaluation:
                 f"FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k)"
             )
         relations.append(f"ls_fired AS ({self._fired()})")
-        relations += [f"{read.name} AS ({read.sql()})" for read in _reads_by_windows(self).values()]
         return relations
 
     @property
@@ -316,8 +317,9 @@ class Evaluation:
 
     # --- lateral and each ---
 
-    def _lateral(self) -> str:
-        query, known = self.calculation.query.copy(), _reads_by_windows(self)
+    def _lateral(self, known: Mapping[str, BoundRead]) -> str:
+        """Evaluate for each window, with the reads that are ``known`` of rows that know their windows."""
+        query = self.calculation.query.copy()
         for node in list(query.find_all(exp.Subquery)):
             if node.meta.get(READ) and (read := known.get(node.meta[READ].view)):
                 node.set("this", spark_sql(read.of_window))
@@ -374,13 +376,6 @@ class Evaluation:
             for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
         )
         return f"SELECT {passed}, r.* FROM ({bound.sql('spark')}) AS r({', '.join(self.columns)})"
-
-
-def _reads_by_windows(evaluation: Evaluation) -> Mapping[str, BoundRead]:
-    """Return the reads whose rows know their windows, by their views."""
-    if evaluation.way is not Way.NUMBERED:
-        return {}
-    return bound_reads(evaluation.calculation, evaluation.grid)
 
 
 def _of_window(condition: exp.Expr) -> str:
@@ -579,7 +574,7 @@ def _is_bounded(query: exp.Select, source: exp.Expr) -> bool:
     read, where = source.meta[READ], query.args.get("where")
     if where is None or (read.lower, read.upper) != (Bound("_twstart"), Bound("_twend")):
         return False
-    if read.relation.types.get(read.relation.time_column.lower(), "timestamp") != "timestamp":
+    if not read.relation.has_instants:
         return False
     names = {source.alias.lower()} | (set() if query.args.get("joins") else {""})
     parts = conjuncts(where.this)

@@ -181,8 +181,7 @@ def _bounded(read: Read) -> bool:
     """Return whether both ends of a read's time are a window's, up to a fixed distance."""
     known = _STARTS | _ENDS
     ends = (read.lower, read.upper)
-    timed = read.relation.types.get(read.relation.time_column.lower(), "timestamp") == "timestamp"
-    return timed and all(end is not None and end.placeholder in known for end in ends)
+    return read.relation.has_instants and all(end is not None and end.placeholder in known for end in ends)
 
 
 def _is_met(read: exp.Subquery) -> bool:

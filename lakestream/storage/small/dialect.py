@@ -262,9 +262,13 @@ _DURATION = "make_dt_interval"
 """Spark's function that a duration of a statement has become: of no days, hours and minutes, and seconds."""
 
 
+def _is_duration(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == _DURATION
+
+
 def _is_shift(node: exp.Expr) -> bool:
     """Return whether a call is a duration that is added to something, or taken from it."""
-    if not isinstance(node, exp.Anonymous) or node.name.lower() != _DURATION:
+    if not _is_duration(node):
         return False
     *parts, seconds = node.expressions
     written = isinstance(seconds, exp.Literal) and all(one == exp.Literal.number(0) for one in parts)
@@ -456,9 +460,9 @@ def _cast(node: exp.Expr) -> exp.Expr:
 
 
 def _anonymous(node: exp.Expr) -> exp.Expr:
-    name = node.name.lower()
-    if name == _DURATION:
+    if _is_duration(node):
         return node  # what it is added to takes it along
+    name = node.name.lower()
     if name == "xxhash64":
         return _hash(node.expressions)
     if name == "pmod":
@@ -560,7 +564,7 @@ def _micros(node: exp.Expr) -> exp.Expr:
 def _shifted(node: exp.Expr) -> exp.Expr:
     """Return an instant that a duration is added to or taken from: in UTC all days are of one length."""
     for duration, other in ((node.expression, node.this), (node.this, node.expression)):
-        if isinstance(duration, exp.Anonymous) and duration.name.lower() == _DURATION:
+        if _is_duration(duration):
             seconds = Decimal(duration.expressions[-1].name)
             micros = exp.cast(exp.Literal.number(int(seconds * 1_000_000)), "BIGINT")
             moved = type(node)(this=_micros(exp.UnixMicros(this=other.copy())), expression=micros)
