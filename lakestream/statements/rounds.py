@@ -273,28 +273,22 @@ class Rounds:
         self.at.asking.hurry()
         self.at.engine.asking.hurry()
         while True:
-            reports = self._begun(work, on_tick)
-            if not self.lanes.are_idle:
+            reports, held = self._begun(work, on_tick), self.at.engine.held
+            has_turns = not self.lanes.are_idle
+            if has_turns:
                 reports += self._ended(on_tick)
             summary.ticks += reports
-            if reports or not self.lanes.are_idle:
+            if reports or has_turns:
                 continue
-            wait = self.at.engine.wait_seconds()
-            if wait:
-                self.at.system_clock.sleep(wait)
+            # What was held while the round looked may be free by now: whether it is over says the next one.
+            if held.limited:
+                self.at.system_clock.sleep(held.wait_seconds())
                 continue
-            blocked = self._blocked()
             if self.at.settings.alert_urls:  # a stream may have failed before it had a tick
                 self.at.notifier.follow(at_once=True)
             self.at.notifier.drain()
-            if not blocked - self._blocked():
+            if all(map(self.at.notifier.is_blocked, held.blocked)):
                 return summary
-
-    def _blocked(self) -> set[str]:
-        """Return the streams that wait until their events have been sent."""
-        return {
-            record.uuid for record in self.at.registry.streams() if self.at.notifier.is_blocked(record.uuid)
-        }
 
     def close(self) -> None:
         """Let the ticks that run end, and what is told of them be sent."""

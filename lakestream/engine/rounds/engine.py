@@ -18,7 +18,7 @@ from lakestream.engine.base.turns import TurnNeededError, Turns
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
 from lakestream.engine.rounds.failing import Failing
-from lakestream.engine.rounds.following import Dividing, Following
+from lakestream.engine.rounds.following import Dividing, Following, Held
 from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.recalculating import Recalculating
 from lakestream.engine.rounds.recording import Recording
@@ -58,6 +58,8 @@ class Engine:
     recalculating: Recalculating = field(init=False)
     following: Following = field(init=False)
     asking: Seldom = field(init=False)
+    held: Held = field(init=False)
+    """The streams that the last round left alone though they may have something to do."""
     _before: Engine | None = None
     """The engine that this one takes a turn of, and shares what it has tried with."""
     _dropping: list[StreamRecord] = field(default_factory=list)
@@ -77,6 +79,7 @@ class Engine:
         self.recalculating = Recalculating(*parts)
         self.following = Following(self.services)
         self.asking = Seldom(self.services.system_clock)
+        self.held = Held(self.services)
 
     def restrict(self, uuids: frozenset[str] | None) -> None:
         """Have rounds take these streams only, by id; None: all."""
@@ -101,7 +104,8 @@ class Engine:
         Spark is left to turns.
         """
         now_us = to_micros(self.services.clock.now())
-        look = self._look(now_us)
+        marks = self._marks()
+        look, self.held = self._look(marks, now_us), Held(self.services)
         if look.is_empty:
             return []
         with self.services.turns.within_round():
@@ -115,7 +119,7 @@ class Engine:
         for uuid in self.services.turns.elsewhere & {*self.loader.known}:
             self.services.turns.known[uuid] = self.loader.known.pop(uuid)
         self.loader.spill()
-        self._wait(look, {runtime.record.uuid for runtime, _ in planned}, now_us)
+        self._wait(look, marks, {runtime.record.uuid for runtime, _ in planned}, now_us)
         return reports
 
     def take_turn(self, turn: Turn) -> list[TickReport]:
@@ -140,13 +144,17 @@ class Engine:
 
     def is_idle(self) -> bool:
         """Return whether a round would find nothing to do; needs no lock."""
-        return self._look(to_micros(self.services.clock.now())).is_empty
+        return self._look(self._marks(), to_micros(self.services.clock.now())).is_empty
 
-    def _look(self, now_us: int) -> Look:
+    def _marks(self) -> tuple[int, ...]:
+        """Return how far the registry has come, as of now or, in a store, of some seconds ago."""
+        registry, is_local = self.services.registry, self.services.catalog.layout.is_local
+        is_asked = is_local or self._wakeups is None or self.asking.is_due()
+        return registry.marks() if is_asked else registry.seen()
+
+    def _look(self, marks: tuple[int, ...], now_us: int) -> Look:
         if self._wakeups is None:
             return Look()
-        registry, is_local = self.services.registry, self.services.catalog.layout.is_local
-        marks = registry.marks() if is_local or self.asking.is_due() else registry.seen()
         return self._wakeups.look(marks, self.services.catalog.handles, now_us)
 
     def _tick_all(
@@ -162,8 +170,11 @@ class Engine:
         self.recalculating.correct()
         return [*reports, *self.recalculating.recalculate()]
 
-    def _wait(self, look: Look, ticked: set[str], now_us: int) -> None:
-        """Note what the streams that were looked at wait for now; those that ticked may have more to do."""
+    def _wait(self, look: Look, marks: tuple[int, ...], ticked: set[str], now_us: int) -> None:
+        """Note what the streams that were looked at wait for now; those that ticked may have more to do.
+
+        ``marks`` are the registry's from before it was read: the next round sees what others write meanwhile.
+        """
         for uuid, runtime in self.loader.known.items():
             if look.streams is None or uuid in look.streams:
                 runtime.waiting = None if uuid in ticked else self._waiting(runtime, now_us)
@@ -180,17 +191,16 @@ class Engine:
         }
         jobs = (job for job in self.services.registry.recalculations() if self.services.takes(job.uuid))
         busy = self._dropping or any(job.is_open for job in jobs)
-        waiting = {
+        waiting: dict[str, WaitCondition | None] = {
+            **dict.fromkeys(self.held.claimed),
             **{uuid: runtime.waiting for uuid, runtime in self.loader.known.items()},
             **{uuid: WaitCondition((), due_us) for uuid, due_us in retried.items()},
         }
-        self._wakeups = None if busy else WakeUpIndex(self.services.registry.marks(), look.sources, waiting)
+        self._wakeups = None if busy else WakeUpIndex(marks, look.sources, waiting)
 
     def _waiting(self, runtime: StreamRuntime, now_us: int) -> WaitCondition | None:
-        """Return what a stream waits for; None where that is its output's limit, or events to be sent."""
-        if runtime.pending is not None or self.services.system_clock.monotonic() < runtime.not_before:
-            return None
-        if self.services.is_blocked(runtime.record.uuid):
+        """Return what a stream waits for; None where that is not a table's commit or the clock."""
+        if runtime.pending is not None or runtime.record.uuid in self.held:
             return None
         # What is written between two instants of PERIOD is for the second one to take.
         sources = () if runtime.period is not None else runtime.paths
@@ -268,6 +278,7 @@ class Engine:
                     f"{record.database}.{record.name} follows its source; FLUSH STREAM is for windows that "
                     "leave late rows out",
                 )
+            self.following.rest(runtime)
             plan = runtime.pending or self.following.next(runtime, Look())
             is_last = plan is None
             if plan is None:
@@ -281,14 +292,6 @@ class Engine:
             if is_last:
                 self.recording.save(runtime)
                 return reports
-
-    def wait_seconds(self) -> float:
-        """Return the seconds until the rate limit of some waiting output allows its next commit."""
-        now = self.services.system_clock.monotonic()
-        waits = [
-            runtime.not_before - now for runtime in self.loader.known.values() if runtime.not_before > now
-        ]
-        return min(waits, default=0.0)
 
     def forget(self, uuid: str | None = None) -> None:
         """Drop what is kept in memory of a stream (or of all): it is read again on its next tick."""
@@ -376,16 +379,16 @@ class Engine:
                 continue
             try:
                 runtime = self.loader.load(record, *last.get(record.uuid, (None, None)))
-                if runtime.pending is None and self.services.is_blocked(record.uuid):
+                if runtime.pending is None and self.held.holds(runtime):
                     continue
                 plan = runtime.pending or self.following.next(runtime, look)
             except TurnNeededError:
-                self.services.turns.leave([record], is_suspect=self.failing.is_suspect(record))
+                self.held.leave(record, is_suspect=self.failing.is_suspect(record))
                 continue
             except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
                 self.failing.fail(record, self.failing.named(record, error))
                 continue
-            if plan is not None and not self.services.turns.take(record.uuid):
+            if plan is not None and not self.held.take(record):
                 continue
             if plan is not None:
                 if plan.wider_tables:
@@ -403,6 +406,7 @@ def refresh(engine: Engine, record: StreamRecord) -> list[TickReport]:
     reports: list[TickReport] = []
     while True:
         runtime = engine.loader.load(record, *engine.services.registry.last(record.uuid))
+        engine.following.rest(runtime)
         plan = runtime.pending or engine.following.next(runtime, Look())
         if plan is None:
             return reports

@@ -15,8 +15,53 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.wakeups import Look
     from lakestream.engine.windows.waiting import TooManyWindowsError
     from lakestream.storage.delta import Table
-    from lakestream.storage.records.registry import TickPlan
+    from lakestream.storage.records.registry import StreamRecord, TickPlan
     from lakestream.triggers.period import Period
+
+
+@dataclass
+class Held:
+    """Streams that a round does not look at: no table and no instant tells what they wait for.
+
+    That is the limits of their outputs (and until when, in the clock's seconds), events that have to be sent
+    first, or others who work on them. As the round found it: what it was may be over before the round is.
+    """
+
+    services: Services
+    limited: dict[str, float] = field(default_factory=dict)
+    blocked: set[str] = field(default_factory=set)
+    claimed: set[str] = field(default_factory=set)
+
+    def __contains__(self, uuid: str) -> bool:
+        """Return whether a stream is one of them, by its id."""
+        return uuid in self.limited or uuid in self.blocked or uuid in self.claimed
+
+    def holds(self, runtime: StreamRuntime) -> bool:
+        """Return whether a stream has to wait before anything is planned for it."""
+        uuid = runtime.record.uuid
+        if self.services.is_blocked(uuid):
+            self.blocked.add(uuid)
+        elif runtime.not_before > self.services.system_clock.monotonic():
+            self.limited[uuid] = runtime.not_before
+        return uuid in self
+
+    def take(self, record: StreamRecord) -> bool:
+        """Return whether a stream that has something to do is the round's to work on."""
+        taken = self.services.turns.take(record.uuid)
+        if not taken:
+            self.claimed.add(record.uuid)
+        return taken
+
+    def leave(self, record: StreamRecord, *, is_suspect: bool) -> None:
+        """Leave a stream to a turn, unless others work on it."""
+        self.services.turns.leave([record], is_suspect=is_suspect)
+        if record.uuid not in self.services.turns.elsewhere:
+            self.claimed.add(record.uuid)
+
+    def wait_seconds(self) -> float:
+        """Return the seconds until the first of the limits allows a commit, 0 where one does by now."""
+        until = min(self.limited.values(), default=0.0)
+        return max(0.0, until - self.services.system_clock.monotonic())
 
 
 @dataclass
@@ -25,10 +70,17 @@ class Following:
 
     services: Services
 
+    def rest(self, runtime: StreamRuntime) -> None:
+        """Wait until the limits of a stream's output allow its next commit."""
+        wait = runtime.not_before - self.services.system_clock.monotonic()
+        if wait > 0:
+            self.services.system_clock.sleep(wait)
+
     def next(self, runtime: StreamRuntime, look: Look) -> TickPlan | None:
-        """Plan the next tick; sources that were seen in this look are not looked at again."""
-        if self.services.system_clock.monotonic() < runtime.not_before:
-            return None
+        """Plan the next tick, None where there is nothing to do.
+
+        Sources that were seen in this look are not looked at again.
+        """
         source, *_ = [self._seen(path, look) for path in runtime.paths]
         if runtime.period is not None:
             return self._period(runtime, runtime.period, source)

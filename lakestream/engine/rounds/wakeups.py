@@ -68,7 +68,9 @@ class WakeUpIndex:
 
     @cached_property
     def _busy(self) -> set[str]:
-        return {uuid for uuid, one in self.waiting.items() if one is None}
+        """Those that wait for nothing, or for a table that was not looked at: it may have moved since."""
+        seen = self.sources.keys()
+        return {uuid for uuid, one in self.waiting.items() if one is None or not seen >= {*one.sources}}
 
     @cached_property
     def _dues(self) -> dict[str, int]:

@@ -23,7 +23,7 @@ class Lake:
 
     def __init__(self) -> None:
         self.registry: tuple[int, ...] = (1, 2)
-        self.tables = {"/a": 7, "/b": 9}
+        self.tables = {"/a": 7, "/b": 9, "/c": 1}
 
     def latest(self, path: str) -> Any:
         if path not in self.tables:
@@ -32,7 +32,7 @@ class Lake:
 
 
 def look(lake: Lake, now_us: int, waiting: dict[str, WaitCondition | None] | None = None) -> Look:
-    agenda = WakeUpIndex((1, 2), {"/a": 7, "/b": 9}, waiting or dict(WAITING))
+    agenda = WakeUpIndex((1, 2), {"/a": 7, "/b": 9, "/c": 1}, waiting or dict(WAITING))
     return agenda.look(lake.registry, lake, now_us)  # type: ignore[arg-type]
 
 
@@ -49,11 +49,16 @@ def test_a_commit_wakes_those_that_read_the_table() -> None:
     lake = Lake()
     lake.tables["/a"] = 8
     found = look(lake, 0)
-    assert (found.streams, found.sources) == ({"both", "rows"}, {"/a": 8, "/b": 9})
+    assert (found.streams, found.sources) == ({"both", "rows"}, {"/a": 8, "/b": 9, "/c": 1})
 
 
 def test_those_that_wait_for_nothing_are_looked_at_every_time() -> None:
     assert look(Lake(), 0, {**WAITING, "busy": None}).streams == {"busy"}
+
+
+def test_those_are_looked_at_whose_table_was_not() -> None:
+    unseen: dict[str, WaitCondition | None] = {"one": WaitCondition(("/a", "/d"), None)}
+    assert look(Lake(), 0, {**WAITING, **unseen}).streams == {"one"}
 
 
 def test_all_are_looked_at_when_the_registry_has_changed_or_a_table_is_gone() -> None:
