@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -52,11 +53,19 @@ def commits(*, late: bool) -> list[pa.Table]:
     return made
 
 
-def outputs(root: Path, given: list[pa.Table], settings: dict[str, Any], ways: str) -> dict[str, list[Any]]:
-    """Return what streams have written of commits, all taken by one way, with a start in between."""
+def outputs(
+    root: Path, given: list[pa.Table], settings: dict[str, Any], ways: str, *, killed: bool = False
+) -> dict[str, list[Any]]:
+    """Return what streams have written of commits, all taken by one way, with a start in between.
+
+    ``killed``: the process before has saved no state, which follows from the source again.
+    """
     seen = set()
     for part, rows in enumerate((given[:3], given[3:])):
-        with Lake(root, settings=Settings(**settings)) as lake:
+        with ExitStack() as stack:
+            lake = Lake(root, settings=Settings(**settings))
+            if not (killed and part == 0):
+                stack.enter_context(lake)
             if not part:
                 lake.sql("CREATE TABLE m (ts TIMESTAMP, name STRING, g BIGINT, v BIGINT, state BIGINT)")
                 for name, window in WINDOWS.items():
@@ -74,12 +83,15 @@ def outputs(root: Path, given: list[pa.Table], settings: dict[str, Any], ways: s
     return {name: sorted(map(repr, pa.table(rows).to_pylist())) for name, rows in found.items()}
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_many_rows_give_what_few_do(tmp_path: Path, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("late", "killed"), [(False, False), (True, False), (True, True)])
+def test_many_rows_give_what_few_do(
+    tmp_path: Path, late: bool, killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Workspace, "session", property(lambda _: pytest.fail("Spark was asked")))
+    monkeypatch.setattr(OwnSession, "get", lambda _: pytest.fail("Spark was asked"))
     given = commits(late=late)
     expected = outputs(tmp_path / "few", given, {}, ARROW)
-    found = outputs(tmp_path / "many", given, MANY, DUCKDB)
+    found = outputs(tmp_path / "many", given, MANY, DUCKDB, killed=killed)
     assert found == expected
     assert all(len(rows) > 5 for rows in found.values())
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark import SparkConf
@@ -9,9 +10,6 @@ from pyspark import SparkConf
 from lakestream.settings import Settings
 from lakestream.storage.sessions import session
 from lakestream.storage.sessions.stores import executor_environment, has_store, store_configuration
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALWAYS = {
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
@@ -128,3 +126,21 @@ def test_keys_reach_executors_by_no_command_line(monkeypatch: pytest.MonkeyPatch
     session._launch(conf, tmp_path / "log", tmp_path, KEYS)
     assert launched == [{"spark.master": "spark://host:7077"}]
     assert began == [launched[0] | {f"spark.executorEnv.{name}": value for name, value in KEYS.items()}]
+
+
+def test_a_start_of_spark_that_is_killed_leaves_its_folder_where_it_is_cleared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    left: list[Path] = []
+
+    def killed(*_: object, **__: object) -> None:
+        left.append(Path(tempfile.mkdtemp()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", killed)
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    conf, before = SparkConf(loadDefaults=False, _jvm=None), tempfile.gettempdir()
+    with pytest.raises(KeyboardInterrupt):
+        session._launch(conf, tmp_path / "log", None, {})
+    assert [folder.parent for folder in left] == [tmp_path]
+    assert tempfile.gettempdir() == before

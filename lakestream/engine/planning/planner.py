@@ -219,9 +219,9 @@ class Planner:
         source = self.tables.latest(self._source_path)
         if saved is None and self.stream.definition.options.wants_history:
             upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
-            transport = self._transport(source, table_size(source, start))
+            taking = Taking(self._transport(source, table_size(source, start), adds=True))
             span = (self.record.until_us, upper)
-            plans.append(self._replayed("history", (-1, start), transport, span))
+            plans.append(self._replayed("history", (-1, start), taking, span))
         after = start if saved is None else saved
         if position.version is not None:
             for versions in _without(after, position.version, self.record.skipped):
@@ -292,8 +292,7 @@ class Planner:
         while commits:
             taken = _before_deletes(commits) if self._takes_deletes_alone else len(commits)
             span = (commits[0].version - 1, commits[taken - 1].version)
-            transport = self._transport(source, size_of(commits[:taken]))
-            plans.append(self._replayed("changes", span, transport, (None, None)))
+            plans.append(self._replayed("changes", span, self._taking(source, commits[:taken])))
             commits = commits[taken:]
         return plans
 
@@ -309,8 +308,11 @@ class Planner:
         position = Position(part, version, followed=followed)
         return self._plan(position, "recalculation", (version, version), taking)
 
-    def _replayed(self, kind: str, versions: tuple[int, int], transport: str, span: Span) -> TickPlan:
-        return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, transport)
+    def _replayed(
+        self, kind: str, versions: tuple[int, int], taking: Taking, span: Span = (None, None)
+    ) -> TickPlan:
+        plan = TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, taking.transport)
+        return replace(plan, appends_only=taking.appends_only, oldest_us=taking.oldest_us)
 
     def _transport(self, source: Table, size: Size, *, adds: bool = False) -> str:
         """Return by which way rows move; ``adds``: a tick takes them that were only added."""

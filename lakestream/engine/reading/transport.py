@@ -6,6 +6,8 @@ Both give DataFrames of the same rows, of Spark or of the session that answers a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nlargest
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from lakestream.engine.base.rows import Rows
@@ -344,8 +346,7 @@ def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:
             merged.append((low, high))
-    while len(merged) > MAX_SPANS:
-        gaps = [merged[i + 1][0] - merged[i][1] for i in range(len(merged) - 1)]
-        at = gaps.index(min(gaps))
-        merged[at : at + 2] = [(merged[at][0], merged[at + 1][1])]
-    return merged
+    gaps = [after[0] - before[1] for before, after in pairwise(merged)]
+    widest = sorted(nlargest(MAX_SPANS - 1, range(len(gaps)), key=gaps.__getitem__))
+    firsts, lasts = [0, *(at + 1 for at in widest)], [*widest, len(gaps)]
+    return [(merged[first][0], merged[last][1]) for first, last in zip(firsts, lasts, strict=True) if merged]

@@ -598,7 +598,7 @@ def _launch(conf: SparkConf, log: Path, classes: Path | None, keys: Mapping[str,
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells whether there is a JVM
-        with log.open("ab") as sink:
+        with log.open("ab") as sink, _temporary_files_in(log.parent):
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, popen_kwargs={"stdout": sink, "stderr": sink}
             )
@@ -608,6 +608,16 @@ def _launch(conf: SparkConf, log: Path, classes: Path | None, keys: Mapping[str,
         for name, value in keys.items():  # not before: the JVM's command line has what is set by then
             conf.setExecutorEnv(name, value)
         SparkContext(conf=conf, gateway=gateway)
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Have PySpark make its folder where a process that was killed leaves nothing for ever."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _kept(log: Path) -> str:

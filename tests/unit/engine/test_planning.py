@@ -69,6 +69,14 @@ def test_merged_spans_cover_all_and_are_few_and_apart(spans: list[tuple[int, int
     assert all(first[1] < second[0] for first, second in pairwise(merged))
 
 
+def test_many_spans_part_at_the_widest_gaps() -> None:
+    starts = [at * 10 for at in range(500_000)]
+    spans = [(start, start + 1 + at % 2) for at, start in enumerate(starts) if at % 50_000]
+    merged = merge_spans(spans)
+    assert len(merged) == MAX_SPANS
+    assert {second[0] - first[1] for first, second in pairwise(merged)} >= {18}
+
+
 def test_state_replaces_the_touched_groups_only() -> None:
     state = GroupState(pa.table({"gid": [1, 2], "first": [10, 20], "newest": [11, 21]}))
     updated = state.updated(pa.table({"gid": [2, 3], "first": [20, 30], "newest": [25, 35]}))
