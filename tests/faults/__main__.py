@@ -1,9 +1,9 @@
 """Faults by name, or the random killer for as long as you like.
 
 Usage: ``python -m tests.faults [--fault NAME]…``,
-``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --folder | --small]`` or
-``… --soak MINUTES [--seed N] [--small]``;
-without these two the faults of ``named.toml``, each crash of the matrix among them, or some of them.
+``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --folder | --small]``,
+``… --soak MINUTES [--seed N] [--small]`` or ``… --power [--scenario NAME]… [--count N] [--seed N]``;
+without these the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
 
 from __future__ import annotations
@@ -33,22 +33,28 @@ def main() -> int:
     parser.add_argument("--folder", action="store_true", help="two daemons share a lake in a folder")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="a daemon under random faults")
     parser.add_argument("--small", action="store_true", help="without Spark: many kills in little time")
+    parser.add_argument(
+        "--power", nargs=argparse.REMAINDER, help="every state that a power cut may leave; --help says more"
+    )
     options = parser.parse_args()
+    if options.power is not None:
+        return _run("tests.faults.power", *options.power)
     if options.soak is not None:
-        command = [sys.executable, "-m", "tests.faults.soak", str(options.seed), str(options.soak)]
-        command += ["small"] * options.small
-        return subprocess.run(command, check=False).returncode
+        return _run("tests.faults.soak", str(options.seed), str(options.soak), *["small"] * options.small)
     if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"
         return named.run(options.fault)
     if options.store or options.folder:
         where = ["folder"] * options.folder
         return _kill(options.cycles, options.seed, *where, module="tests.faults.shared")
-    if options.small:
-        return _kill(options.cycles, options.seed, module="tests.faults.forked", batch=options.cycles)
-    if options.jvm:
-        return _kill(options.cycles, options.seed, module="tests.faults.sparks", batch=options.cycles)
+    if options.small or options.jvm:
+        module = "tests.faults.forked" if options.small else "tests.faults.sparks"
+        return _kill(options.cycles, options.seed, module=module, batch=options.cycles)
     return _kill(options.cycles, options.seed, options.transport)
+
+
+def _run(module: str, *words: str) -> int:
+    return subprocess.run([sys.executable, "-m", module, *words], check=False).returncode
 
 
 def _kill(cycles: int, seed: int, *how: str, module: str = "tests.faults.batch", batch: int = BATCH) -> int:
@@ -56,8 +62,7 @@ def _kill(cycles: int, seed: int, *how: str, module: str = "tests.faults.batch",
     begun = clock.monotonic()
     for number, done in enumerate(range(0, cycles, batch)):
         count = min(batch, cycles - done)
-        command = [sys.executable, "-m", module, f"{seed}-{number}", str(count), *how]
-        status = subprocess.run(command, check=False).returncode
+        status = _run(module, f"{seed}-{number}", str(count), *how)
         if status:
             return status
     seconds = clock.monotonic() - begun

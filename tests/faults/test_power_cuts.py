@@ -3,31 +3,25 @@
 A process is recorded while it makes a lake and works on it. From every state that a cut may leave at any
 moment (``tests.faults.power.disk``) the lake opens, has all that somebody was told of, and goes on to the
 rows that it would have without the cut. ``make test`` tries some states of one scenario, ``make faults`` all
-of all.
+of all, ``python -m tests.faults --power`` too, some scenarios at a time and with a summary.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections import Counter
-from dataclasses import dataclass
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import duckdb
 import pytest
-from deltalake import DeltaTable
 
-from tests.faults.power.disk import Disk, cuts
-from tests.faults.power.recording import COMPILER, Event, record
-from tests.faults.power.scenarios import CHEAP, SCENARIOS, Scenario, verified
+from tests.faults.power import trying
+from tests.faults.power.disk import PASSING, Disk
+from tests.faults.power.recording import COMPILER, Event
+from tests.faults.power.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from tests.faults.power.disk import Tree
+    from tests.faults.power.trying import Recording
 
 pytestmark = pytest.mark.faults
 
@@ -35,23 +29,6 @@ TRIED, VERIFIED = 12, 10
 """How many states of a scenario are tried where not all are; each how many-th is verified."""
 ASKING = ("exact", "continuous", "spark")
 """The scenarios in which Spark is asked."""
-PASSING = ("/claims", "/lock")
-"""Names of what is for running processes: none of them is alive after a power cut."""
-
-
-@dataclass(frozen=True)
-class Recording:
-    """What the process of a scenario did to its folder, and what is in the tables in the end.
-
-    The folder is ``whole`` by now: the lakes that cuts leave lie where it was, as they would.
-    """
-
-    scenario: Scenario
-    root: Path
-    whole: Path
-    inode: int
-    events: list[Event]
-    rows: dict[str, Counter[tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
@@ -61,51 +38,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Record
 
     def recording(name: str) -> Recording:
         if name not in known:
-            known[name] = _recorded(name, tmp_path_factory.mktemp(name) / "recorded")
+            known[name] = trying.recorded(name, tmp_path_factory.mktemp(name) / "recorded", verify=True)
         return known[name]
 
     return recording
-
-
-def _recorded(name: str, root: Path) -> Recording:
-    root.mkdir()
-    scenario, inode = SCENARIOS[name], root.stat().st_ino
-    events = record(root, ["tests.faults.power.child", name, str(root)])
-    assert played(events, root, inode).now() == found(root), "the recorder has not seen all"
-    with scenario.opened(root / "lake", len(scenario.steps), **CHEAP) as lake:
-        verified(lake, scenario.streams)
-        rows = scenario.rows(lake)
-    whole = root.rename(root.with_name("whole"))
-    return Recording(scenario, root, whole, inode, events, rows)
-
-
-def played(events: list[Event], root: Path, inode: int) -> Disk:
-    """Return a disk to which events have happened."""
-    disk = Disk(str(root), inode)
-    for event in events:
-        disk.do(event)
-    return disk
-
-
-def found(root: Path) -> Tree:
-    """Return what is in a folder."""
-    return {
-        str(file.relative_to(root)): None if file.is_dir() else file.read_bytes() for file in root.rglob("*")
-    }
-
-
-def laid(tree: Tree, root: Path) -> None:
-    """Make a folder as a power cut leaves it; the machine has been started anew since."""
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir()
-    for name, content in tree.items():
-        if content is None:
-            (root / name).mkdir(parents=True, exist_ok=True)
-        else:
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(content)
-    for note in root.glob("lake/_lakestream/boot-*"):
-        note.unlink()
 
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="needs a C compiler, by the name of cc")
@@ -132,36 +68,20 @@ def test_what_was_told_is_on_the_disk(recorded: Callable[[str], Recording], name
 def test_the_rows_are_those_of_a_query_over_the_source(
     recorded: Callable[[str], Recording], name: str
 ) -> None:
-    recording = recorded(name)
-    for table, query in recording.scenario.oracle.items():
-        with duckdb.connect() as asked:
-            asked.execute("SET timezone = 'UTC'")
-            for read in ("source", table):
-                folder = recording.whole / "lake" / "main" / read
-                asked.register(read, DeltaTable(str(folder)).to_pyarrow_table())
-            wanted = Counter(asked.execute(query).fetchall())
-            assert wanted == Counter(asked.execute(f"SELECT start, n, total, g FROM {table}").fetchall())
+    recorded(name).held_against_duckdb()
 
 
 @needs_compiler
 @each
 def test_a_lake_goes_on_after_a_power_cut(recorded: Callable[[str], Recording], name: str) -> None:
     recording = recorded(name)
-    scenario, lake_root = recording.scenario, recording.root / "lake"
-    moments = cuts(recording.events, str(recording.root), recording.inode)
-    if os.environ.get("FAULT_CELLS") != "all":
-        moments = Random(7).sample(moments, TRIED)
-    for number, moment in enumerate(moments):
-        laid(moment.tree, recording.root)
-        event = recording.events[moment.event]
+    moments = recording.cuts().moments
+    count = len(moments) if os.environ.get("FAULT_CELLS") == "all" else TRIED
+    for number, moment in enumerate(trying.chosen_of(moments, count, seed=7)):
         try:
-            assert scenario.go_on(lake_root, moment.told) == recording.rows
-            if number % VERIFIED == 0:
-                with scenario.opened(lake_root, len(scenario.steps), **CHEAP) as lake:
-                    verified(lake, scenario.streams)
+            trying.try_one(recording, moment, verify=number % VERIFIED == 0)
         except Exception as error:
-            at = f"{event.kind} {event.path or event.inode}, event {moment.event}, {moment.told} told"
-            raise AssertionError(f"state {number} of {len(moments)}, cut after {at}") from error
+            raise AssertionError(trying.placed(recording, moment)) from error
 
 
 # --- the disk that forgets ---

@@ -2,7 +2,7 @@
 
 Neither delta-rs nor Hadoop's local file system does that: what they have written stays with the kernel for
 some seconds. Each commit of lakestream's is forced before anything is done that builds on it, so that of a
-table only the last commit can be torn, and nobody was told that it was made.
+table only the commits of the last call can be torn or lost, and nobody was told that they were made.
 """
 
 from __future__ import annotations

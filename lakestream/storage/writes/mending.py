@@ -27,6 +27,7 @@ _LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LOOKED_BACK = 50
 _PARQUET = b"PAR1"
 """What a file of Parquet begins and ends with."""
+_VERSION_DIGITS = 20
 _CHECKSUM_HEAD = 8
 """Bytes before Hadoop's checksums: `crc`, a zero, and how many bytes of the file each of them is of."""
 
@@ -68,13 +69,16 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
 def recover(path: str, aside: str, known: int) -> list[str]:
     """Put aside the last commits of a table that a power cut has torn, and return what was done.
 
-    Commits up to the version ``known`` were forced to the disk: what is wrong with those is damage, and
-    stays. So does a table of which nothing can be said.
+    Of several that one call of delta-rs or Spark made, an earlier one may not have come and a later one have:
+    what follows on one that is not there can be read by nobody, and goes too. Commits up to the version
+    ``known`` were forced to the disk: what is wrong with those is damage, and stays. So does a table
+    of which nothing can be said.
     """
     log, done = Path(path, _LOG), []
     checkpoint = _last_checkpoint(log)
     if len(checkpoint) == 1 or not all(map(_is_whole, checkpoint[1:])):
         done += [_put_aside(file, Path(aside)) for file in checkpoint]
+    done += [_put_aside(entry, Path(aside)) for entry in _behind_a_gap(log, known)]
     for entry in sorted(log.glob("*[0-9].json"), reverse=True):
         if int(entry.stem) <= known:
             break
@@ -85,6 +89,20 @@ def recover(path: str, aside: str, known: int) -> list[str]:
     if (log.is_dir() and not any(log.glob("*.json"))) or _is_empty(log.parent):
         done.append(_put_aside(log.parent, Path(aside)))  # it was being made
     return done
+
+
+def _behind_a_gap(log: Path, known: int) -> list[Path]:
+    """Return the commits, the newest first, from the first one that is gone or torn behind all that is known.
+
+    None where a table does not begin with its first commit or a checkpoint: that is damage.
+    """
+    kept = [int(file.name[:_VERSION_DIGITS]) for file in log.glob("*[0-9].checkpoint*") if _is_whole(file)]
+    entries = {int(entry.stem): entry for entry in sorted(log.glob("*[0-9].json"))}
+    lasting = max(known, *kept, -1)
+    if lasting < 0 and 0 not in entries:
+        return []
+    whole = next(at for at in count(lasting + 1) if at not in entries or not _is_commit(entries[at]))
+    return [entries[at] for at in sorted(entries, reverse=True) if at >= whole]
 
 
 def _is_empty(folder: Path) -> bool:

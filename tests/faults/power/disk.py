@@ -9,7 +9,8 @@ that of one name the later do not come without the earlier. A rename comes whole
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from math import prod
 from pathlib import PurePath
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Tree = dict[str, bytes | None]
 """Files by their paths within the folder, with their content; None for a folder."""
 
+PASSING = ("/claims", "/lock", "/boot-")
+"""Names of what is for running processes: none of them is alive after a power cut."""
 _AT_MOST = 32
 """States of one moment that are tried as they are; of more, as many as have each pair of choices."""
 _TRIES = 12
@@ -61,9 +64,19 @@ class Change:
 class Moment:
     """A state that a cut may leave, and how many things had been told by then."""
 
+    number: int
     tree: Tree
     told: int
     event: int
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """How many states cuts may leave, how many differ, and those that differ in what is to last."""
+
+    states: int
+    distinct: int
+    moments: list[Moment]
 
 
 class Disk:
@@ -231,14 +244,29 @@ def _pairs(row: Sequence[int]) -> set[tuple[int, int, int, int]]:
     return {(one, a, two, b) for (one, a), (two, b) in combinations(numbered, 2)}
 
 
-def cuts(events: Sequence[Event], root: str, inode: int) -> list[Moment]:
-    """Return every state that a cut may leave, each once, with the most that had been told by then."""
-    disk = Disk(root, inode)
-    found: dict[frozenset[tuple[str, bytes | None]], Moment] = {}
+def cuts(events: Sequence[Event], root: str, inode: int, seed: int = 0) -> Cuts:
+    """Return the states that a cut may leave, each once, with the most that had been told by then.
+
+    Of those that are equal but for what running processes note of themselves, it is one by chance.
+    """
+    disk, chance = Disk(root, inode), random.Random(seed)
+    found: dict[int, Moment] = {}
+    equal = Counter[int]()
+    distinct = set[int]()
+    states = 0
     for number, event in enumerate(events):
         disk.do(event)
         for tree in disk.states(number):
-            key = frozenset(tree.items())
-            found.pop(key, None)
-            found[key] = Moment(tree, disk.told, number)
-    return list(found.values())
+            states += 1
+            whole, key = hash(frozenset(tree.items())), _lasting_key(tree)
+            if whole not in distinct:
+                distinct.add(whole)
+                equal[key] += 1
+                if not chance.randrange(equal[key]):
+                    found[key] = Moment(states, tree, disk.told, number)
+            found[key] = replace(found[key], told=disk.told, event=number)
+    return Cuts(states, len(distinct), list(found.values()))
+
+
+def _lasting_key(tree: Tree) -> int:
+    return hash(frozenset(one for one in tree.items() if not any(part in one[0] for part in PASSING)))

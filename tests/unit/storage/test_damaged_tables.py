@@ -38,6 +38,30 @@ def test_of_a_table_that_was_being_made_no_folder_is_left(tmp_path: Path) -> Non
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize(("known", "checkpoint"), [(-1, None), (1, None), (-1, 1)])
+@pytest.mark.parametrize("torn", [None, b"", b'{"add'])
+def test_what_follows_on_a_commit_that_a_power_cut_lost_goes_too(
+    path: Path, torn: bytes | None, known: int, checkpoint: int | None
+) -> None:
+    for value in (3, 4, 5):
+        if checkpoint == Table.open(str(path)).version:
+            Table.open(str(path)).handle.create_checkpoint()
+            (path / commit_name(0)).unlink()
+        write_deltalake(str(path), pa.table({"a": [value]}), mode="append")
+    lost = path / commit_name(2)
+    lost.unlink() if torn is None else lost.write_bytes(torn)
+    recover(str(path), str(path.with_name("aside")), known)
+    assert Table.open(str(path)).version == 1
+    write_deltalake(str(path), pa.table({"a": [6]}), mode="append")
+    assert len(Table.open(str(path)).handle.file_uris()) == 3
+
+
+def test_a_commit_that_was_known_and_is_gone_is_damage(path: Path) -> None:
+    (path / commit_name(0)).unlink()
+    assert recover(str(path), str(path.with_name("aside")), -1) == []
+    assert (path / commit_name(1)).exists()
+
+
 def test_an_empty_commit_is_no_commit(path: Path) -> None:
     (path / commit_name(1)).write_bytes(b"")
     unreadable(path, "the commit of version 1 is an empty file")
