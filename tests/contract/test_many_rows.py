@@ -96,6 +96,26 @@ def test_many_rows_give_what_few_do(
     assert all(len(rows) > 5 for rows in found.values())
 
 
+def test_a_group_may_have_many_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workspace, "session", property(lambda _: pytest.fail("Spark was asked")))
+    with Lake(tmp_path / "lake", settings=Settings(**MANY)) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v BIGINT)")
+        lake.sql(
+            "CREATE STREAM s INTERVAL(1s) SLIDING(1s) FROM m INTO o AS "
+            "SELECT _twstart AS at, count(v) AS n FROM %%trows"
+        )
+        for seconds in ((0, 1, 3), (30_000, 30_001)):
+            times = [START + timedelta(seconds=second) for second in seconds]
+            rows = {"ts": pa.array(times, pa.timestamp("us", "UTC")), "v": pa.array(seconds, pa.int64())}
+            write_deltalake(f"{lake.root}/main/m", pa.table(rows), mode="append")
+            report = lake.run()
+            assert [tick.transport for tick in report.ticks] == [DUCKDB]
+        found = DeltaTable(f"{lake.root}/main/o").to_pyarrow_table(columns=["at", "n"]).to_pydict()
+    starts = sorted(at for at, n in zip(found["at"], found["n"], strict=True) if n)
+    assert starts == [START + timedelta(seconds=second) for second in (0, 1, 3, 30_000)]
+    assert len(found["at"]) == len({*found["at"]}) == 30_001
+
+
 class Standin(SmallSession):
     """What is asked in Spark's place: another session, which knows nothing of the first one."""
 

@@ -255,9 +255,16 @@ class Incremental:
             for column in self._columns
             for name in (column.name, _kept(column.name))
         )
+        listed = ", ".join(("gid", *self.groups, *_JUDGED, *held))
+        # In two steps: DuckDB makes no long lists, and the windows of a group may be many.
+        parts = (
+            f"SELECT {listed}, explode(sequence(0L, (closed - done - 1) div {_PART}L)) AS _ls_part "
+            f"FROM {groups} WHERE closed > done"
+        )
+        begun = f"done + 1 + _ls_part * {_PART}L"
         empty = (
-            f"SELECT {', '.join(('gid', *self.groups, *_JUDGED, *held))}, "
-            f"explode(sequence(done + 1, closed)) AS _ls_k FROM {groups} WHERE closed > done"
+            f"SELECT {listed}, explode(sequence({begun}, least(closed, {begun} + {_PART - 1}L))) AS _ls_k "
+            f"FROM ({parts})"
         )
         gaps = (
             f"SELECT g.*, false AS has, false AS ignored, false AS there, 0L AS own, "
@@ -445,6 +452,9 @@ class Incremental:
 
 
 _BY_NUMBER = ("gid",)
+_PART = 4096
+"""Windows that a list has at most."""
+
 _JUDGED = (
     "first",
     "newest",
