@@ -143,14 +143,20 @@ class Drawer:
         """Return a query of one column or two."""
         pick, depth = self.chance.choice, self.chance.randint(0, 2)
         column = pick([*COLUMNS])
+        # Also one that is a column's.
+        name = pick(["c", "c", pick([*COLUMNS])])
         forms: list[Callable[[], str]] = [
-            lambda: f"SELECT {self.value(depth)} AS c FROM rows",
-            lambda: f"SELECT {self.value(depth)} AS c FROM rows WHERE {self.value(1)}",
-            lambda: f"SELECT {self.total(min(depth, 1))} AS c FROM rows",
-            lambda: f"SELECT {column}, {self.total(1)} AS c FROM rows GROUP BY {pick([column, '1', 'c'])}",
-            lambda: f"SELECT {self.total(0)} AS c FROM rows GROUP BY {column} HAVING {self.total(0)} > 1",
-            lambda: f"SELECT {self.total(0)} + {self.total(0)} AS c FROM rows HAVING {self.value(1)}",
-            lambda: f"SELECT if({self.value(1)}, {self.total(0)}, {self.total(0)}) AS c FROM rows",
+            lambda: f"SELECT {self.value(depth)} AS {name}, {self.value(0)} AS other FROM rows",
+            lambda: f"SELECT {self.value(depth)} AS {name} FROM rows WHERE {self.value(1)}",
+            lambda: f"SELECT {self.total(min(depth, 1))} AS {name} FROM rows",
+            lambda: (
+                f"SELECT {column}, {self.total(1)} AS {name} FROM rows GROUP BY {pick([column, '1', 'c'])}"
+            ),
+            lambda: (
+                f"SELECT {self.total(0)} AS {name} FROM rows GROUP BY {column} HAVING {self.total(0)} > 1"
+            ),
+            lambda: f"SELECT {self.total(0)} + {self.total(0)} AS {name} FROM rows HAVING {self.value(1)}",
+            lambda: f"SELECT if({self.value(1)}, {self.total(0)}, {self.total(0)}) AS {name} FROM rows",
         ]
         return pick(forms)()
 

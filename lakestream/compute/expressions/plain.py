@@ -61,10 +61,9 @@ def is_plain(query: exp.Expr, columns: Mapping[str, str]) -> bool:
     if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} - allowed:
         return False
     known = {**_WINDOW, **columns}
-    # A name that is a column's and a result's too means one or the other, by the clause.
-    if _WINDOW.keys() & columns.keys() or any(
-        isinstance(one, exp.Alias) and one.alias.lower() in columns for one in query.selects
-    ):
+    # A name that is a column's and a result's too is the column's in results, and by the clause elsewhere.
+    twice = any(isinstance(one, exp.Alias) and one.alias.lower() in columns for one in query.selects)
+    if _WINDOW.keys() & columns.keys() or (twice and (query.args.get("group") or query.args.get("having"))):
         return False
     clauses = [query.args[name].this for name in ("where", "having") if query.args.get(name)]
     group = query.args.get("group")
