@@ -256,16 +256,7 @@ class Incremental:
             for name in (column.name, _kept(column.name))
         )
         listed = ", ".join(("gid", *self.groups, *_JUDGED, *held))
-        # In two steps: DuckDB makes no long lists, and the windows of a group may be many.
-        parts = (
-            f"SELECT {listed}, explode(sequence(0L, (closed - done - 1) div {_PART}L)) AS _ls_part "
-            f"FROM {groups} WHERE closed > done"
-        )
-        begun = f"done + 1 + _ls_part * {_PART}L"
-        empty = (
-            f"SELECT {listed}, explode(sequence({begun}, least(closed, {begun} + {_PART - 1}L))) AS _ls_k "
-            f"FROM ({parts})"
-        )
+        empty = _numbered(listed, "done + 1", "closed", groups)
         gaps = (
             f"SELECT g.*, false AS has, false AS ignored, false AS there, 0L AS own, "
             f"CAST(NULL AS BIGINT) AS slot, CAST(NULL AS BIGINT) AS low, 0L AS {ROW_COUNT}, "
@@ -449,6 +440,22 @@ class Incremental:
             f"{projection.unalias().transform(replace).sql('spark')} AS c{number}"
             for number, projection in enumerate(self.calculation.query.selects, 1)
         )
+
+
+def _numbered(columns: str, first: str, last: str, relation: str) -> str:
+    """Return SQL of rows of a relation, each with all numbers (_ls_k) from its first one to its last one.
+
+    In two steps: DuckDB makes no long lists, and the windows of a group may be many.
+    """
+    parts = (
+        f"SELECT {columns}, explode(sequence(0L, ({last} - ({first})) div {_PART}L)) AS _ls_part "
+        f"FROM {relation} WHERE {last} >= {first}"
+    )
+    begun = f"{first} + _ls_part * {_PART}L"
+    return (
+        f"SELECT {columns}, explode(sequence({begun}, least({last}, {begun} + {_PART - 1}L))) AS _ls_k "
+        f"FROM ({parts})"
+    )
 
 
 _BY_NUMBER = ("gid",)
