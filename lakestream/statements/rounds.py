@@ -191,8 +191,7 @@ class Rounds:
         while self.lanes.have_news:
             reports += self.lanes.collect()
         if reports:
-            with self.at.writing("events"):
-                self.at.notifier.follow(at_once=True)
+            self._send_events(at_once=True)
         if "tree" in self.__dict__:
             reports += [self.at.engine.services.told(report) for report in self.tree.collect()]
             self._note_alarms()
@@ -222,14 +221,20 @@ class Rounds:
         # To find out that there is nothing to do, others need not be kept from writing.
         if self.at.notifier.is_waiting() and self.at.engine.is_idle():
             return []
-        with self.at.writing("ticks"):
-            self.at.notifier.follow(at_once=False)
-            reports = self.at.engine.round()
-            if reports:
-                self.at.notifier.follow(at_once=True)
-                self.at.engine.keep_up()
+        self._send_events(at_once=False)
+        # What it records takes the lake's lock, for that moment; what it ticks nobody else does meanwhile.
+        reports = self.at.engine.round()
+        if reports:
+            self._send_events(at_once=True)
         self._note_alarms()
         return reports
+
+    def _send_events(self, *, at_once: bool) -> None:
+        """Have those told who are to know of what was recorded; ``at_once``: something was, just now."""
+        if not at_once and self.at.notifier.is_waiting():
+            return
+        with self.at.writing("events"):
+            self.at.notifier.follow(at_once=at_once)
 
     def _run_tree(self) -> list[TickReport]:
         """Run what is due of the tree, or have it run beside: no stream waits for it."""

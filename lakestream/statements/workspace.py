@@ -13,7 +13,7 @@ from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.observation.queries import Queries
 from lakestream.storage.names.catalog import Catalog
-from lakestream.storage.places.claims import claim_of_table, claimed, try_claim
+from lakestream.storage.places.claims import claim_of_table, claimed, given_back, try_claim
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
 from lakestream.storage.places.proof import prove_store
@@ -240,7 +240,7 @@ class Workspace:
                 epoch=to_micros(self.system_clock.now()),
                 outbox=self.outbox,
                 asked=self.small,
-                turns=Turns(partial(try_claim, self.layout)),
+                turns=Turns(partial(try_claim, self.layout), partial(given_back, self.layout)),
                 is_blocked=self.notifier.is_blocked,
                 is_ours=lambda uuid: self.leases is None or self.leases.has(uuid),
             )

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakestream.storage.delta import look_anew
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -56,9 +58,11 @@ class Turns:
     """The streams that a round works on, which nobody else does meanwhile, and those that it leaves to turns.
 
     ``try_claim`` claims a stream by its id; None: whoever made this has claimed what there is.
+    ``ended`` counts the claims that this process has given back.
     """
 
     try_claim: Callable[[str], Claim | None] | None
+    ended: Callable[[], int] = lambda: 0
     left: list[Turn] = field(default_factory=list)
     elsewhere: set[str] = field(default_factory=set)
     """The streams of turns that have not come back."""
@@ -66,6 +70,9 @@ class Turns:
     """What is known of streams that are left to turns."""
     _here: dict[str, Claim] = field(default_factory=dict)
     _within_round: bool = False
+    _given_back: int = 0
+    _ended: int = 0
+    """How many claims others in this process had given back when one was taken last."""
 
     @contextmanager
     def within_round(self) -> Iterator[None]:
@@ -75,9 +82,8 @@ class Turns:
             yield
         finally:
             self._within_round = False
-            for claim in self._here.values():
-                claim.release()
-            self._here.clear()
+            for uuid in [*self._here]:
+                self.give_back(uuid)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -93,19 +99,36 @@ class Turns:
         if self._within_round:
             raise TurnNeededError
 
+    def has(self, uuid: str) -> bool:
+        """Return whether a stream is one that nobody else works on by now."""
+        return self.try_claim is None or uuid in self._here
+
     @property
     def here(self) -> frozenset[str]:
         """The streams that the round which goes on works on itself."""
         return frozenset(self._here)
 
     def take(self, uuid: str) -> bool:
-        """Return whether a stream is this round's to work on: nobody else does."""
+        """Return whether a stream is this round's to work on: nobody else does.
+
+        What was read of it before may have been overtaken: whoever takes it reads it now.
+        """
         if self.try_claim is None or uuid in self._here:
             return True
         claim = self.try_claim(uuid)
-        if claim is not None:
-            self._here[uuid] = claim
-        return claim is not None
+        if claim is None:
+            return False
+        self._here[uuid] = claim
+        if (ended := self.ended() - self._given_back) != self._ended:
+            self._ended = ended
+            look_anew()
+        return True
+
+    def give_back(self, uuid: str) -> None:
+        """Let others work on a stream that the round has taken, or has not."""
+        if (claim := self._here.pop(uuid, None)) is not None:
+            claim.release()
+            self._given_back += 1
 
     def leave(
         self,

@@ -18,7 +18,7 @@ from lakestream.engine.base.turns import TurnNeededError, Turns
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
 from lakestream.engine.rounds.failing import Failing
-from lakestream.engine.rounds.following import Dividing, Following, Held
+from lakestream.engine.rounds.following import Dividing, Following, Held, Recorded
 from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.recalculating import Recalculating
 from lakestream.engine.rounds.recording import Recording
@@ -116,6 +116,8 @@ class Engine:
                 # What of it is committed, the lake knows; what is in memory may not.
                 self.forget()
                 raise
+            if reports:
+                self.keep_up()
         for uuid in self.services.turns.elsewhere & {*self.loader.known}:
             self.services.turns.known[uuid] = self.loader.known.pop(uuid)
         self.loader.spill()
@@ -209,12 +211,14 @@ class Engine:
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""
         for record in self._dropping:
-            dropped = record.dropped
             runtime = self.loader.known.get(record.uuid)
             if runtime is None or runtime.position.version is None:
                 continue
             if not (self.services.takes(record.uuid) and self.services.turns.take(record.uuid)):
                 continue
+            if not self.loader.stands(runtime):
+                continue
+            dropped = self.services.registry.stream(record.database, record.name).dropped
             done = {name for name, version in dropped.items() if version <= runtime.position.version}
             if not done:
                 continue
@@ -316,12 +320,12 @@ class Engine:
         """Have tables that ticks read and write cost no more as they grow by commits.
 
         The small files of one that they write are put together: of that which has grown most, so that no
-        tick waits for long.
+        tick waits for long. They are those of streams that nobody else works on.
         """
         commits = self.services.settings.compact_commits
         if not commits:
             return
-        runtimes = self.loader.known.values()
+        runtimes = [one for uuid, one in self.loader.known.items() if self.services.turns.has(uuid)]
         for source in self._within_lake(runtime.stream.source.info for runtime in runtimes):
             shorten_log(source, commits)
         outputs = self._within_lake(runtime.target.info for runtime in runtimes)
@@ -365,37 +369,24 @@ class Engine:
     def _plan(self, look: Look) -> list[tuple[StreamRuntime, TickPlan]]:
         """Plan the running streams of a look; registry and sources are read once however many there are."""
         self.recalculating.resynchronise()
-        planned = []
-        last = self.services.registry.last_of_all()
-        known = self.services.registry.streams()
-        self.failing.retries.keep({r.uuid for r in known if r.status in ("Running", "Retrying")})
-        records = self.services.streams()
+        planned, recorded = [], Recorded(self.services.registry)
+        running = {r.uuid for r in recorded.streams if r.status in ("Running", "Retrying")}
+        self.failing.retries.keep(running)
+        records = [record for record in recorded.streams if self.services.takes(record.uuid)]
         self._dropping = [record for record in records if record.dropped]
-        for record in records:
-            if not self.failing.is_active(record):
-                self.loader.known.pop(record.uuid, None)
+        for known in records:
+            if not self.failing.is_active(known):
+                self.loader.forget(known.uuid)
                 continue
-            if look.streams is not None and record.uuid not in look.streams:
+            if look.streams is not None and known.uuid not in look.streams:
                 continue
-            try:
-                runtime = self.loader.load(record, *last.get(record.uuid, (None, None)))
-                if runtime.pending is None and self.held.holds(runtime):
-                    continue
-                plan = runtime.pending or self.following.next(runtime, look)
-            except TurnNeededError:
-                self.held.leave(record, is_suspect=self.failing.is_suspect(record))
+            if (record := _taken(self, known.uuid, recorded)) is None:
                 continue
-            except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-                self.failing.fail(record, self.failing.named(record, error))
-                continue
-            if plan is not None and not self.held.take(record):
-                continue
-            if plan is not None:
-                if plan.wider_tables:
-                    runtime.stream = compile_record(record, self.services.catalog)
-                planned.append((runtime, plan))
+            one = _next(self, record, recorded.last(record.uuid), look)
+            if one is None:
+                self.services.turns.give_back(record.uuid)
             else:
-                self.failing.recover(runtime)
+                planned.append(one)
         # What others have to do does not wait for what has failed, and may end this process.
         return sorted(planned, key=lambda one: one[0].record.status == "Retrying")
 
@@ -415,6 +406,41 @@ def refresh(engine: Engine, record: StreamRecord) -> list[TickReport]:
         reports.append(engine.ticking.run(runtime, plan))
         if reports[-1].error is not None:
             raise StreamError("CALCULATION_FAILED", reports[-1].error)
+
+
+def _taken(engine: Engine, uuid: str, recorded: Recorded) -> StreamRecord | None:
+    """Take a stream, and return it as it is then; None for one that is not this round's to run."""
+    if not engine.held.take(uuid):
+        return None
+    record = recorded.stream(uuid)
+    if record is None or not engine.failing.is_active(record):
+        engine.loader.forget(uuid)
+        engine.services.turns.give_back(uuid)
+        return None
+    return record
+
+
+def _next(
+    engine: Engine, record: StreamRecord, last: tuple[TickPlan | None, Progress | None], look: Look
+) -> tuple[StreamRuntime, TickPlan] | None:
+    """Plan the next tick of a stream that the round has taken; None: there is nothing for it to do."""
+    try:
+        runtime = engine.loader.load(record, *last)
+        if runtime.pending is None and engine.held.holds(runtime):
+            return None
+        plan = runtime.pending or engine.following.next(runtime, look)
+    except TurnNeededError:
+        engine.held.leave(record, is_suspect=engine.failing.is_suspect(record))
+        return None
+    except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+        engine.failing.fail(record, engine.failing.named(record, error))
+        return None
+    if plan is None:
+        engine.failing.recover(runtime)
+        return None
+    if plan.wider_tables:
+        runtime.stream = compile_record(record, engine.services.catalog)
+    return runtime, plan
 
 
 def _due_us(runtime: StreamRuntime, now_us: int) -> int | None:

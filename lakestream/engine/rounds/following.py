@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.wakeups import Look
     from lakestream.engine.windows.waiting import TooManyWindowsError
     from lakestream.storage.delta import Table
-    from lakestream.storage.records.registry import StreamRecord, TickPlan
+    from lakestream.storage.records.registry import Registry, StreamRecord, TickPlan
     from lakestream.triggers.period import Period
 
 
@@ -45,11 +45,11 @@ class Held:
             self.limited[uuid] = runtime.not_before
         return uuid in self
 
-    def take(self, record: StreamRecord) -> bool:
-        """Return whether a stream that has something to do is the round's to work on."""
-        taken = self.services.turns.take(record.uuid)
+    def take(self, uuid: str) -> bool:
+        """Return whether a stream that may have something to do is the round's to work on."""
+        taken = self.services.turns.take(uuid)
         if not taken:
-            self.claimed.add(record.uuid)
+            self.claimed.add(uuid)
         return taken
 
     def leave(self, record: StreamRecord, *, is_suspect: bool) -> None:
@@ -62,6 +62,33 @@ class Held:
         """Return the seconds until the first of the limits allows a commit, 0 where one does by now."""
         until = min(self.limited.values(), default=0.0)
         return max(0.0, until - self.services.system_clock.monotonic())
+
+
+class Recorded:
+    """What is recorded of a lake's streams: read once, and again where others have recorded something since.
+
+    So what is asked of a stream while it is claimed is how it stands.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._read()
+
+    def _read(self) -> None:
+        self._marks = self._registry.marks()
+        self._last = self._registry.last_of_all()
+        self.streams = self._registry.streams()
+        self._by_id = {record.uuid: record for record in self.streams}
+
+    def stream(self, uuid: str) -> StreamRecord | None:
+        """Return a stream, None for one that is no more."""
+        if self._marks != self._registry.marks():
+            self._read()
+        return self._by_id.get(uuid)
+
+    def last(self, uuid: str) -> tuple[TickPlan | None, Progress | None]:
+        """Return a stream's newest plan and newest progress."""
+        return self._last.get(uuid, (None, None))
 
 
 @dataclass

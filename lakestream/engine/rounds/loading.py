@@ -104,6 +104,12 @@ class Loader:
         self.known[record.uuid] = runtime
         return runtime
 
+    def stands(self, runtime: StreamRuntime) -> bool:
+        """Return whether a stream is as it is known here: nobody else has ticked or changed it since."""
+        progress = self.services.registry.last(runtime.record.uuid)[1]
+        is_last = runtime.position.tick == (progress.tick if progress else 0)
+        return is_last and runtime.record in self.services.registry.streams(runtime.record.database)
+
     def _saved(self, runtime: StreamRuntime) -> tuple[int, pa.Table] | None:
         """Return the saved state; None for none, or where one that is damaged follows from the source.
 

@@ -52,8 +52,9 @@ class Recalculating:
             record = self._record_of(job) if job.is_open and job.place is None else None
             if record is None or not (job.resync or is_taking_up(job)):
                 continue
-            if not self.services.turns.take(record.uuid):
+            if (taken := self._taken(job)) is None:
                 continue
+            record = taken
             try:
                 if is_taking_up(job):
                     self._take_up(record, job)
@@ -123,14 +124,13 @@ class Recalculating:
         if not correcting:
             return
         now_us = to_micros(self.services.clock.now())
-        busy = {job.uuid for job in self.services.registry.recalculations() if job.is_open}
         for runtime in correcting:
             due = last_due(runtime.stream, runtime.record.created_us, now_us)
             version = runtime.position.version
             assert due is not None and runtime.corrected is not None  # noqa: PT018 - by correcting
-            if runtime.record.uuid in busy or version is None or runtime.pending is not None:
+            if version is None or runtime.pending is not None or due <= runtime.corrected.due_us:
                 continue
-            if due <= runtime.corrected.due_us or not self.services.turns.take(runtime.record.uuid):
+            if not self.services.turns.take(runtime.record.uuid) or self._is_overtaken(runtime):
                 continue
             source = self.services.catalog.handles.open(runtime.stream.source.info.path)
             try:
@@ -146,6 +146,11 @@ class Recalculating:
             if job is not None:
                 self.services.registry.put_recalculation(job)
 
+    def _is_overtaken(self, runtime: StreamRuntime) -> bool:
+        """Return whether a stream is no longer as it is known here, or is being recalculated already."""
+        jobs = self.services.registry.recalculations(runtime.record.uuid)
+        return any(job.is_open for job in jobs) or not self.loader.stands(runtime)
+
     def recalculate(self) -> list[TickReport]:
         """Run one part of the oldest open recalculation of every running stream."""
         reports, busy = [], set()
@@ -154,12 +159,20 @@ class Recalculating:
             if record is None or not self.failing.is_active(record) or self.services.is_blocked(record.uuid):
                 continue
             busy.add(job.uuid)
-            if not self.services.turns.take(record.uuid):
+            if (record := self._taken(job)) is None:
                 continue
             report = self._run_part(record, job)
             if report is not None:
                 reports.append(report)
         return reports
+
+    def _taken(self, job: Recalculation) -> StreamRecord | None:
+        """Take the stream of a job, and return it as it is then; None where the job is another's, or done."""
+        if not self.services.turns.take(job.uuid):
+            return None
+        if job in self.services.registry.recalculations(job.uuid):
+            return self._record_of(job)
+        return None
 
     def _record_of(self, job: Recalculation) -> StreamRecord | None:
         return next((record for record in self.services.streams() if record.uuid == job.uuid), None)

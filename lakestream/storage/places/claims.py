@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import threading
+from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ _POLL_SECONDS = 0.02
 _guard = threading.Lock()
 _taken: dict[tuple[str, str], Work | None] = {}
 """By lake in an object store and stream: what this process has claimed."""
+_given_back: Counter[str] = Counter()
+"""By lake: how many claims this process has given back."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,11 @@ class Claim:
 
     def release(self) -> None:
         """Let others work on the stream."""
-        if self._file is None:
-            with _guard:
+        with _guard:
+            _given_back[self._key[0]] += 1
+            if self._file is None:
                 _taken.pop(self._key, None)
-            return
+                return
         if self._said:
             os.ftruncate(self._file.fileno(), 0)
         self._file.close()
@@ -85,6 +89,11 @@ class Claim:
 def claim_of_table(path: str) -> str:
     """Return the id by which a table, at a path or URI, is claimed."""
     return _OF_TABLES + hashlib.sha256(path.encode()).hexdigest()[:32]
+
+
+def given_back(layout: Layout) -> int:
+    """Return how many claims of a lake this process has given back: what was done under them is recorded."""
+    return _given_back[layout.root]
 
 
 def try_claim(layout: Layout, uuid: str) -> Claim | None:

@@ -17,6 +17,7 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
+from lakestream.engine.rounds.following import Following
 from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.ticking import Ticking
 from lakestream.errors import BusyError
@@ -183,6 +184,27 @@ def recalculating(lake: Lake, gate: Gate) -> Any:
     return lake.run
 
 
+def ticking(lake: Lake, gate: Gate) -> Any:
+    with_a_small_stream(lake)
+    gate.stand_at(Ticking, "_ticked")
+    return lake.run
+
+
+def planning(lake: Lake, gate: Gate) -> Any:
+    with_a_small_stream(lake)
+    gate.stand_at(Following, "next")
+    return lake.run
+
+
+def with_a_small_stream(lake: Lake) -> None:
+    lake.sql("CREATE TABLE m_small (ts TIMESTAMP, v INT)")
+    lake.sql(
+        "CREATE STREAM a_small INTERVAL(1m) SLIDING(1m) FROM m_small INTO o_small "
+        "AS SELECT _twstart AS w, sum(v) AS n FROM %%trows"
+    )
+    lake.insert("m_small", [{"ts": "2025-01-01 00:00:00", "v": 1}])
+
+
 def flushing(lake: Lake, gate: Gate) -> Any:
     lake.sql("CREATE TABLE ev (ts TIMESTAMP, size INT)", dialect="ekuiper")
     select = "SELECT count(*) AS c, sum(size) AS s FROM ev GROUP BY TUMBLINGWINDOW(ss, 10)"
@@ -224,6 +246,8 @@ LONG = [
     deleting,
     verifying,
     recalculating,
+    ticking,
+    planning,
     flushing,
     refreshing,
     resampling,
