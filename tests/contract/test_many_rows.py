@@ -13,12 +13,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake, Settings
 from lakestream.engine.reading.transport import ARROW, DUCKDB
+from lakestream.engine.windows.grid import stepping
 from lakestream.statements.workspace import Workspace
 from lakestream.storage.sessions.jobs import OwnSession
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession, large_room
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
@@ -83,10 +85,14 @@ def outputs(
     return {name: sorted(map(repr, pa.table(rows).to_pylist())) for name, rows in found.items()}
 
 
-@pytest.mark.parametrize(("late", "killed"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("late", "killed", "part_rows"),
+    [(False, False, 1), (True, False, stepping.PART_ROWS), (True, True, 5)],
+)
 def test_many_rows_give_what_few_do(
-    tmp_path: Path, late: bool, killed: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, late: bool, killed: bool, part_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stepping, "PART_ROWS", part_rows)
     monkeypatch.setattr(Workspace, "session", property(lambda _: pytest.fail("Spark was asked")))
     monkeypatch.setattr(OwnSession, "get", lambda _: pytest.fail("Spark was asked"))
     given = commits(late=late)
@@ -132,12 +138,12 @@ def test_what_is_refused_half_way_is_computed_from_the_start(
     given, refused, answered = commits(late=True), [0], SmallSession.answered
     expected = outputs(tmp_path / "few", given, {}, ARROW)
 
-    def refusing(session: SmallSession, sql: str) -> pa.Table:
+    def refusing(session: SmallSession, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
         if session.room.inlines and not isinstance(session, Standin):
             refused[0] += 1
             if refused[0] % every == 0:
                 raise NotExactError("half way", always=False)
-        return answered(session, sql)
+        return answered(session, sql, done)
 
     monkeypatch.setattr(SmallSession, "answered", refusing)
     monkeypatch.setattr(Workspace, "session", property(Standin))

@@ -167,13 +167,15 @@ class Incremental:
     # --- in steps, for many rows: groups are judged first, so that nothing is sorted by window ---
 
     def summed_sql(self, rows: str) -> str:
-        """Return the SQL of changed rows summed up by group and slot, from which others may go on."""
+        """Return the SQL of changed rows summed up by group, with its number (gid), and slot."""
         by = "".join(f"{name}, " for name in self.groups)
         merged = "".join(f", {column.merged} AS {column.name}" for column in self._columns)
-        return (
-            f"SELECT {by}k{merged}, sum(n) AS n, sum(own) AS own, min(low) AS low, max(high) AS high "
+        sums = (
+            f"SELECT {by}k{merged}, sum(n) AS n, min(low) AS low, max(high) AS high "
             f"FROM ({self._fallen(Fresh(rows), by)}) GROUP BY {by}k"
         )
+        own = "".join(f"CAST({c.name} AS {self.types[c.name]}) AS {c.name}, " for c in self._columns)
+        return f"SELECT {self.group_id} AS gid, {by}k, {own}CAST(n AS BIGINT) AS n, low, high FROM ({sums})"
 
     def groups_sql(self, rows: Fresh, state: str | None, held: Mapping[str, str]) -> str:
         """Return the SQL of the groups with changes, a row each; arguments as in :meth:`sql`.
@@ -183,11 +185,12 @@ class Incremental:
         count), opens (the instant from which on rows lie in windows that go on, BIGINT µs), and what
         else is asked of a group: ``held`` gives SQL over _ls_gid and the group columns by name.
         """
-        groups = "".join(f"{name}, " for name in self.groups)
-        by = f" GROUP BY {groups.removesuffix(', ')}" if groups else ""
+        keys = ("gid", *self.groups) if rows.summed else self.groups
+        groups = "".join(f"{name}, " for name in keys)
+        by = f" GROUP BY {', '.join(keys)}" if keys else ""
         summed = "min(_ls_ts) AS low, max(_ls_ts) AS high, count(1) AS own"
         if rows.summed:
-            summed = "min(low) AS low, max(high) AS high, sum(own) AS own"
+            summed = "min(low) AS low, max(high) AS high, sum(n) AS own"
         changed = (
             f"SELECT {groups}{summed}, "
             f"CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({rows.sql}){by}"
@@ -200,7 +203,7 @@ class Incremental:
             f"max(newest) AS newest_before, sum(own) AS rows FROM ({' UNION ALL '.join(parts)}){by} "
             "HAVING min(low) IS NOT NULL"
         )
-        judged = self._judged(f"SELECT {self.group_id} AS gid, * FROM ({summed})")
+        judged = self._judged(summed if rows.summed else f"SELECT {self.group_id} AS gid, * FROM ({summed})")
         late = f"{self.grid.ended('lowest', 'first')} < done"
         more = "".join(f", {sql} AS {name}" for name, sql in held.items())
         return (
@@ -281,7 +284,8 @@ class Incremental:
         own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
         fallen = f"{self._slot('_ls_ts')} AS k{own}, 1L AS n, 1L AS own, _ls_ts AS low, _ls_ts AS high"
         if rows.summed:
-            fallen = ", ".join(["k", *(column.name for column in self._columns), "n", "own", "low", "high"])
+            names = (column.name for column in self._columns)
+            fallen = ", ".join(["k", *names, "n", "n AS own", "low", "high"])
         return (
             f"SELECT {groups}{fallen}, CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest "
             f"FROM ({rows.sql})"
@@ -294,7 +298,7 @@ class Incremental:
         """
         names = [column.name for column in self._columns]
         listed = "".join(f"{name}, " for name in keys)
-        groups = f"{self.group_id} AS gid, " if keys is _BY_NUMBER else listed
+        groups = f"{self.group_id} AS gid, " if keys is _BY_NUMBER and not rows.summed else listed
         parts = [self._fallen(rows, groups)]
         if state is not None:
             kept = "".join(f", {name if opened else 'NULL'} AS {name}" for name in names)

@@ -118,3 +118,12 @@ def among(rows: pa.Table, gids: pa.Array | pa.ChunkedArray, *, others: bool = Fa
 
     found = pc.is_in(rows["gid"], value_set=gids)
     return rows.filter(pc.invert(found) if others else found)
+
+
+def in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
+    """Return the rows of one of several parts of the groups, a power of two, by their numbers (gid)."""
+    import pyarrow.compute as pc
+
+    if parts == 1:
+        return rows
+    return rows.filter(pc.equal(pc.bit_wise_and(rows["gid"], parts - 1), part))

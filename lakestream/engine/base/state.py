@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.keyed import Keyed, among, each_once
+from lakestream.engine.base.keyed import Keyed, among, each_once, in_part
 from lakestream.storage.records.states import StateChanges
+from lakestream.storage.rows.reading import constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -141,6 +142,13 @@ class GroupState:
         tables = (self.rows, self.opened)
         return _state(*(None if rows is None else among(rows, listed, others=True) for rows in tables))
 
+    def in_part(self, part: int, parts: int) -> GroupState:
+        """Return the state of one of several parts of the groups, as :func:`keyed.in_part` has them."""
+        if parts == 1:
+            return self
+        tables = (self.rows, self.opened)
+        return _state(*(None if rows is None else in_part(rows, part, parts) for rows in tables))
+
     def only(self, gids: Sequence[int] | pa.Array | pa.ChunkedArray) -> GroupState:
         """Return the state of some groups."""
         import pyarrow as pa
@@ -155,6 +163,8 @@ class GroupState:
 
         ``opened`` are the open windows of the touched groups; None: they are not known any more.
         """
+        import pyarrow.compute as pc
+
         if touched.num_rows == 0:
             return GroupState(self._rows, None if opened is None else self._opened, unsaved=self.unsaved)
         gids = touched["gid"].combine_chunks()
@@ -164,7 +174,8 @@ class GroupState:
             kept = _replaced(self._opened, opened, gids)
         elif len(self):
             kept = None
-        rows = _replaced(self._rows, touched.filter(_known(touched)), gids)
+        known = touched.filter(pc.is_valid(touched[NEWEST])) if touched[NEWEST].null_count else touched
+        rows = _replaced(self._rows, known, gids)
         return GroupState(rows, kept, gids, None if self.unsaved is None else self.unsaved.and_of(gids))
 
     def with_opened(self, opened: pa.Table | None) -> GroupState:
@@ -231,9 +242,7 @@ def with_number(rows: pa.Table, name: str, number: int) -> pa.Table:
 
     In a query's text a number that differs from tick to tick makes it another query, which is to be planned.
     """
-    import pyarrow as pa
-
-    return rows.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows))
+    return rows.append_column(name, constant(number, rows.num_rows))
 
 
 def _changes(rows: pa.Table | Keyed | None, unsaved: Unsaved, version: int) -> StateChanges | None:
@@ -271,12 +280,6 @@ def nullable(rows: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
-
-
-def _known(groups: pa.Table) -> pa.Array:
-    import pyarrow.compute as pc
-
-    return pc.is_valid(groups[NEWEST])
 
 
 def gids_sql(gids: Iterable[int]) -> str:
@@ -364,11 +367,10 @@ def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
 
 def summary_in_steps(groups: pa.Table, flagged: pa.Table | None) -> pa.Table:
     """Sum up by group what the judged groups and the flagged windows say, as above."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if flagged is None:
-        none = pa.array([0] * groups.num_rows, pa.int64())
+        none = constant(0, groups.num_rows)
         return groups.append_column("late", none).append_column("ignored", none)
     wanted = [("late", "sum"), ("refired", "max"), ("ignored", "max"), ("low", "min"), ("high", "max")]
     own = _summed(_late_columns(flagged), "gid", wanted)

@@ -21,6 +21,7 @@ from lakestream.engine.reading.transport import (
 from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION, rows_between
+from lakestream.storage.rows.reading import constant
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     Spans = list[tuple[int, int]]
 
-CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, SUMMED, UPDATED, GROUPS, PRESENT = (
+CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, SUMMED, GOING_ON, UPDATED, GROUPS, PRESENT = (
     "ls_changed",
     "ls_before",
     "ls_excluded",
@@ -50,6 +51,7 @@ CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, SUMMED, UPDATED, GRO
     "ls_detected",
     "ls_extremes",
     "ls_summed",
+    "ls_going_on",
     "ls_updated",
     "ls_groups",
     "ls_present",
@@ -112,6 +114,8 @@ class Relations:
     transport: Transport
     added: pa.Table | None = field(default=None, init=False)
     """The changed rows, where they are registered as they were added and travel as Arrow."""
+    has_changes: bool = field(default=False, init=False)
+    """Whether the changed rows are registered; who lets go of them says so."""
 
     @classmethod
     def of(
@@ -132,7 +136,7 @@ class Relations:
 
     def changes(self, columns: Sequence[str]) -> None:
         """Register the changed rows of the plan; where rows went, those that cancel out are gone."""
-        plan, info = self.plan, self.stream.source.info
+        plan, info, self.has_changes = self.plan, self.stream.source.info, True
         if plan.after == plan.upto:
             empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
             return
@@ -163,10 +167,8 @@ class Relations:
 
     def _counted(self, rows: pa.Table) -> DataFrame:
         """Return Arrow rows of which each counts once."""
-        import pyarrow as pa
-
-        ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
-        return ArrowTransport(self.spark, self.tables).frame(rows.append_column("_ls_sign", ones))
+        counted = rows.append_column("_ls_sign", constant(1, rows.num_rows))
+        return ArrowTransport(self.spark, self.tables).frame(counted)
 
     def _without_untaken(self, changed: DataFrame) -> DataFrame:
         """Return the changes without rows that were there at creation and are not the stream's.

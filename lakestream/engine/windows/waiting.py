@@ -7,6 +7,7 @@ registration of its stream before the tick goes on without it, so that a replay 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -60,12 +61,39 @@ def check_groups(stream: Stream, groups: pa.Table, windows: pa.ChunkedArray, mos
 
     ``groups`` has gid and the group columns, ``windows`` how many it would be of each.
     """
-    import pyarrow.compute as pc
+    passing = Passing(stream, most)
+    passing.add(groups, windows)
+    passing.check()
 
-    count = int(pc.sum(windows).as_py() or 0)
-    if count > most:
-        far = pc.greater(windows, most)
-        raise TooManyWindowsError(count, most, _named(stream, groups.filter(far), windows.filter(far)))
+
+@dataclass
+class Passing:
+    """Windows that fire or open in a tick, counted by parts of its groups; ``most`` is how many may."""
+
+    stream: Stream
+    most: int
+    count: int = 0
+    far: list[WaitingGroup] = field(default_factory=list)
+    """The groups that make too many by themselves."""
+
+    def add(self, groups: pa.Table, windows: pa.ChunkedArray) -> None:
+        """Count the windows of groups (gid, group columns), how many of each one."""
+        import pyarrow.compute as pc
+
+        self.count += int(pc.sum(windows).as_py() or 0)
+        if self.are_too_many:
+            far = pc.greater(windows, self.most)
+            self.far += _named(self.stream, groups.filter(far), windows.filter(far))
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether more have passed than may."""
+        return self.count > self.most
+
+    def check(self) -> None:
+        """Raise TooManyWindowsError when more have passed than may."""
+        if self.are_too_many:
+            raise TooManyWindowsError(self.count, self.most, self.far)
 
 
 def far_groups(spark: SparkSession, stream: Stream, groups: pa.Table, most: int) -> list[WaitingGroup]:

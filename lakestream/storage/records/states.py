@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalake import CommitProperties, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, Schema, Transaction, WriterProperties, write_deltalake
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
 from lakestream.storage.records.keyed import damage_named
-from lakestream.storage.rows.reading import align, plain
+from lakestream.storage.rows.reading import align, constant, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import LOG_KEPT, is_table
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _APP = "lakestream:state"
 _TICK, _VERSION = "_ls_tick", "version"
 _LOOKED_BACK = 20
+_GROUP_ROWS = 131_072
+"""Rows that delta-rs has in memory, as a row group, before they are written."""
 _KEPT_UP_EVERY = 64
 _FEW_CHANGES = 100
 """So many are saved as changes however few groups there are."""
@@ -78,7 +80,7 @@ class SavedStates:
         """
         import pyarrow as pa
 
-        rows = state.append_column(_TICK, pa.array([tick] * state.num_rows, pa.int64()))
+        rows = state.append_column(_TICK, constant(tick, state.num_rows))
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
         table = self._opened(uuid, rows)
         with committing(table):
@@ -90,6 +92,7 @@ class SavedStates:
                 schema_mode="overwrite",
                 commit_properties=_of(tick),
                 post_commithook_properties=LOG_KEPT,
+                writer_properties=WriterProperties(max_row_group_size=_GROUP_ROWS),
             )
             table.last_transaction = (table.version, _APP), tick
             _keep_up(table)

@@ -10,7 +10,7 @@ from lakestream.errors import StreamError
 from lakestream.language.quoting import delta_name, quoted
 from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import stored_columns
-from lakestream.storage.rows.reading import arrow_frame, opened, plain
+from lakestream.storage.rows.reading import arrow_frame, gathered, opened
 from lakestream.storage.tables.log import CommitInfo, read_commits
 from lakestream.storage.tables.table import KeptRows, Table, first_line
 
@@ -80,7 +80,7 @@ def _read_changes(
                 table.handle.load_cdf(starting_version=first + 1, ending_version=last, columns=wanted)
                 for first, last in spans
             ]
-        found = [plain(pa.table(feed)).select(_with_origin(stored)) for feed in feeds]
+        found = [gathered(feed).select(_with_origin(stored)) for feed in feeds]
         rows = pa.concat_tables(found) if len(found) > 1 else found[0]
     except Exception as error:
         # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
+    from arro3.core import RecordBatchReader
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
@@ -140,14 +141,13 @@ def query_arrow(table: Table, version: int | None, sql: str) -> pa.Table:
 
 
 def _queried(table: Table, handle: DeltaTable, sql: str) -> pa.Table:
-    import pyarrow as pa
     from deltalake import QueryBuilder
 
     query = QueryBuilder()
     # Without it, times of Spark's before 1678 and after 2261 are taken for others.
     query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")
     try:
-        return pa.table(query.register("t", handle).execute(sql).read_all())
+        return gathered(query.register("t", handle).execute(sql))
     except LakestreamError:
         raise
     except Exception as error:
@@ -178,7 +178,7 @@ def _scan(
             rows = _queried(table, mirror, sql)
     if most is not None and rows.num_rows > most:
         raise TooManyRowsError
-    return meant_arrow(table, plain(rows), columns)
+    return meant_arrow(table, rows, columns)
 
 
 def _bounds(time: ReadTime, name: str, lower: int | None, upper: int | None) -> list[str]:
@@ -196,6 +196,36 @@ def _within(rows: pa.Table, column: str, lower: int | None, upper: int | None) -
             instant = pa.scalar(bound, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
             rows = rows.filter(holds(rows[column], instant))
     return rows
+
+
+_PIECE_ROWS = 131_072
+"""Rows that are read before they are made plain, and what the reader has of them is let go."""
+
+
+def gathered(stream: RecordBatchReader) -> pa.Table:
+    """Return the rows of a stream, as :func:`plain` does; no more of them than a piece are here twice."""
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(stream)
+    pieces, batches, rows = [], [], 0
+    for batch in reader:
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows >= _PIECE_ROWS:
+            # To combine is to copy: of columns that stay as they are, the reader has the rows otherwise.
+            pieces.append(plain(pa.Table.from_batches(batches)).combine_chunks())
+            batches, rows = [], 0
+    rest = plain(pa.Table.from_batches(batches, reader.schema))
+    return pa.concat_tables([*pieces, rest]) if pieces else rest
+
+
+def constant(value: int, rows: int) -> pa.ChunkedArray:
+    """Return a column of one BIGINT, in pieces that are one in memory."""
+    import pyarrow as pa
+
+    piece = pa.repeat(pa.scalar(value, pa.int64()), min(rows, _PIECE_ROWS))
+    pieces = [piece.slice(0, rows - first) for first in range(0, rows, _PIECE_ROWS)]
+    return pa.chunked_array(pieces, pa.int64())
 
 
 def plain(rows: pa.Table) -> pa.Table:

@@ -42,3 +42,10 @@ def view_of_sql(spark: SparkSession, sql: str, name: str) -> View:
 def view_of_rows(spark: SparkSession, rows: pa.Table, name: str) -> View:
     """Register Arrow rows, in one partition: no query over a few of them shuffles."""
     return view_of(arrow_frame(spark, rows).coalesce(1), name)
+
+
+def give_back() -> None:
+    """Give memory back that Arrow keeps for rows to come: many have gone."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()

@@ -22,7 +22,7 @@ from lakestream.storage.small.rewritten import rewritten
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
@@ -38,6 +38,10 @@ _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
 # It would have a relation in its place, which is made, described and asked anew for each answer.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 _MOST_PREPARED = 2_000
+_PIECE_ROWS = 32_768
+"""Rows that are handed over at once, and that one thread of DuckDB goes over."""
+_SPARING = 32 << 20
+"""Bytes of each thread beyond which sums go into files, which takes little longer."""
 _MET = re.compile(
     r"CAST\('([^']+)' AS VARCHAR\) IN \((CAST\('[^']*' AS VARCHAR\), )*CAST\('\1' AS VARCHAR\)"
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
@@ -174,12 +178,40 @@ class SmallSession:
         held.append(relation)
         return delta_name(relation.name)
 
+    def drop(self, *names: str) -> None:
+        """Let go of views, and of the rows that they hold: what reads them has been computed."""
+        for name in names:
+            self._views.pop(name, None)
+            for relation in self._held.pop(name, ()):
+                relation.empty()
+
     def clear(self) -> None:
         """Let go of all views, and of the rows that they hold."""
-        self._views.clear()
-        while self._held:
-            for relation in self._held.popitem()[1]:
-                relation.empty()
+        self.drop(*self._views, *self._held)
+
+    def sparing(self, text: str, done: Callable[[], None]) -> pa.Table:
+        """Return the rows of a query in Spark's SQL that sums up very many, with files before memory.
+
+        What cannot go into files is computed with all the memory there is. ``done`` is called when what it
+        reads has been read. Raises NotExactError.
+        """
+        import duckdb
+
+        sql = rewritten(text, many=self.room.inlines).over(self._views)
+        try:
+            self._limit(min(_SPARING * self.room.threads, self.room.memory))
+            return self.answered(sql, done)
+        except NotExactError as why:
+            if not isinstance(why.__cause__, duckdb.OutOfMemoryException):
+                raise
+        except duckdb.OutOfMemoryException:
+            pass  # others have more of it now
+        finally:
+            self._limit(self.room.memory)
+        return self.answered(sql, done)
+
+    def _limit(self, memory: int) -> None:
+        self.connection.execute(f"SET memory_limit = '{memory}B'")
 
     def interrupt(self) -> None:
         """Have the query fail that another thread waits for."""
@@ -194,12 +226,15 @@ class SmallSession:
         if "connection" in self.__dict__:
             self.__dict__.pop("connection").close()
 
-    def answered(self, sql: str) -> pa.Table:
-        """Return the rows of a query of DuckDB; raises NotExactError, BusyError INTERRUPTED."""
+    def answered(self, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
+        """Return the rows of a query of DuckDB; raises NotExactError, BusyError INTERRUPTED.
+
+        ``done`` is called when they are computed, and before they are handed over.
+        """
         import duckdb
 
         try:
-            return self._run(sql)
+            return self._run(sql, done)
         except duckdb.InterruptException:
             raise BusyError("INTERRUPTED", "the statement was interrupted") from None
         except (duckdb.Error, RuntimeError) as error:
@@ -207,24 +242,28 @@ class SmallSession:
                 raise KeyboardInterrupt from error
             raise _refusal(error) from error
 
-    def _run(self, sql: str) -> pa.Table:
+    def _run(self, sql: str, done: Callable[[], None] | None) -> pa.Table:
         if sql not in self._prepared:
             self._prepared[sql] = self._planned(sql)
         self._prepared.move_to_end(sql)
         try:
-            return self._executed(self._prepared[sql])
+            return self._executed(self._prepared[sql], done)
         except BaseException:
             # What it had computed, in memory and in files, would stay with it.
             self._forget(sql)
             raise
 
-    def _executed(self, prepared: _Prepared) -> pa.Table:
+    def _executed(self, prepared: _Prepared, done: Callable[[], None] | None) -> pa.Table:
         answer = self.connection.execute(f"EXECUTE {prepared.name}")
+        if done is not None:
+            done()
         kinds = [str(column[1]) for column in answer.description or ()] if prepared.schema is None else []
-        rows: pa.Table = answer.to_arrow_table()
-        if prepared.schema is None:
-            prepared.schema = _schema_of(rows, kinds)
         try:
+            if self.room.inlines:
+                return _in_pieces(answer.to_arrow_reader(_PIECE_ROWS), prepared, kinds)
+            rows: pa.Table = answer.to_arrow_table()
+            if prepared.schema is None:
+                prepared.schema = _schema_of(rows.schema, kinds)
             return rows if rows.schema.equals(prepared.schema) else rows.cast(prepared.schema)
         except ValueError as error:
             raise NotExactError(f"a sum beyond BIGINT: {error}", always=False) from error
@@ -352,11 +391,30 @@ class SmallFrame:
 _SELF = "ls_self"
 
 
-def _schema_of(rows: pa.Table, kinds: Sequence[str]) -> pa.Schema:
+def _in_pieces(reader: pa.RecordBatchReader, prepared: _Prepared, kinds: Sequence[str]) -> pa.Table:
+    """Return many rows, of which no more than a piece are here twice.
+
+    What DuckDB gives of a piece stays, all columns, as long as one column does: each is copied.
+    """
+    import pyarrow as pa
+
+    if prepared.schema is None:
+        prepared.schema = _schema_of(reader.schema, kinds)
+    memory, pieces = pa.default_cpu_memory_manager(), []
+    for batch in reader:
+        columns = [
+            column.copy_to(memory) if column.type.equals(kind) else column.cast(kind)
+            for column, kind in zip(batch.columns, prepared.schema.types, strict=True)
+        ]
+        pieces.append(pa.RecordBatch.from_arrays(columns, schema=prepared.schema))
+    return pa.Table.from_batches(pieces, prepared.schema)
+
+
+def _schema_of(answer: pa.Schema, kinds: Sequence[str]) -> pa.Schema:
     """Return the columns that Spark gives for an answer; raises NotExactError for what it gives otherwise."""
-    if len({*rows.column_names}) < rows.num_columns:
+    if len({*answer.names}) < len(answer.names):
         raise NotExactError("columns of one name", always=False)
-    schema = as_spark(rows.schema, kinds)
+    schema = as_spark(answer, kinds)
     _check_types(schema)
     return schema
 

@@ -11,6 +11,7 @@ import pytest
 
 from lakestream.engine.windows.waiting import (
     MOST_WAITING,
+    Passing,
     TooManyWindowsError,
     check_groups,
     check_windows,
@@ -55,6 +56,16 @@ def test_the_groups_that_make_too_many_windows_are_named() -> None:
 def test_where_only_all_of_them_make_too_many_none_is_named() -> None:
     assert checked([100, 60, None], "site")[1] == []
     assert checked([60, 60, None], "site") == ("120 windows would fire, more than 100", [])
+
+
+@pytest.mark.parametrize("windows", [[1_000, 2_000, 5], [60, 60, None], [5, 101, 3], [3, 5, 101]])
+def test_groups_in_parts_are_counted_and_named_as_all_at_once(windows: list[int | None]) -> None:
+    passing = Passing(stream("site"), 100)
+    for at, count in enumerate(windows):
+        passing.add(GROUPS.slice(at, 1), pa.chunked_array([[count]], pa.int64()))
+    with pytest.raises(TooManyWindowsError) as raised:
+        passing.check()
+    assert (raised.value.message, [*map(str, raised.value.groups)]) == checked(windows, "site")
 
 
 def test_a_stream_without_groups_names_none() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.windows.grid.updated import (
-    Updated,
     are_in_order,
     is_flagged,
     late_spans,
     least,
     most_windows,
     picked,
+    updated_of,
     windows_opened,
     windows_passed,
     with_groups,
@@ -78,10 +78,13 @@ def test_groups_are_late_that_have_windows_to_fire_again_or_earlier_ones(
         "base": base,
         "base_before": base_before,
         "closed_before": closed_before,
+        **dict.fromkeys(("first", "newest", "rows", "late", "ignored"), 0),
     }
-    updated = Updated((), 0, SLOTS, SLOTS, table(of, {**of, "gid": 2, "refired": 1}))
-    assert updated.late["gid"].to_pylist() == ([1, 2] if is_late else [2])
-    assert Updated((), 0, SLOTS, None, table(of)).late.num_rows == 0
+    summary = table(of, {**of, "gid": 2, "refired": 1})
+    assert updated_of((), 0, SLOTS, SLOTS, summary, ()).late["gid"].to_pylist() == (
+        [1, 2] if is_late else [2]
+    )
+    assert updated_of((), 0, SLOTS, None, summary, ()).late.num_rows == 0
 
 
 @pytest.mark.parametrize(("flags", "in_order"), [([True, True], True), ([True, False], False)])

@@ -46,7 +46,7 @@ class UpdateWindows(Step):
         updated = Updating(given).run()
         if updated is not None:
             return updated
-        if given.updated is not None:
+        if not given.relations.has_changes:
             given.relations.changes(given.stream.changed_columns)
         return Detecting(given).run()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.engine.windows.totals import total
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,27 +23,76 @@ class Updated:
     """The output rows of the ``count`` windows that fire for the first time, in parts, and what else is.
 
     ``kept`` is what the state keeps of open windows; ``flagged`` are the windows (slots) that go on or had
-    fired before, with what their groups say (None: none had fired); ``summary`` sums up by group;
-    ``fired`` are all columns of the results (None: they are in Spark).
+    fired before, with what their groups say (None: none had fired); ``groups`` are those with changes (gid,
+    group columns, first, newest), ``late`` those that have windows to compute again, or earlier ones to open.
+    So many ``rows`` came, ``late_rows`` of them late; ``ignored`` counts those that are to be judged one by
+    one. ``fired`` are all columns of the results (None: they are in Spark, or in parts).
     """
 
     due: Sequence[Rows]
     count: int
     kept: pa.Table
     flagged: pa.Table | None
-    summary: pa.Table
+    groups: pa.Table
+    late: pa.Table
+    rows: int = 0
+    late_rows: int = 0
+    ignored: int = 0
     fired: pa.Table | None = None
 
-    @property
-    def late(self) -> pa.Table:
-        """The groups of the summary that have windows to compute again, or earlier ones to open."""
-        import pyarrow.compute as pc
 
-        found = self.summary
-        if self.flagged is None:
-            return found.slice(0, 0)
-        opened = pc.less(found["base"], pc.min_element_wise(found["base_before"], found["closed_before"]))
-        return found.filter(pc.or_(pc.equal(found["refired"], 1), pc.fill_null(opened, fill_value=False)))
+def updated_of(
+    due: Sequence[Rows],
+    count: int,
+    kept: pa.Table,
+    flagged: pa.Table | None,
+    summary: pa.Table,
+    names: Sequence[str],
+    *,
+    fired: pa.Table | None = None,
+) -> Updated:
+    """Return what an update gave, with what its summary by group says; ``names`` are its group columns."""
+    return Updated(
+        due,
+        count,
+        kept,
+        flagged,
+        summary.select(["gid", *names, "first", "newest"]),
+        summary.schema.empty_table() if flagged is None else _late(summary),
+        total(summary, "rows"),
+        total(summary, "late"),
+        total(summary, "ignored"),
+        fired,
+    )
+
+
+def together(parts: Sequence[Updated]) -> Updated:
+    """Return what parts of the groups gave as one; there is one part at least."""
+    import pyarrow as pa
+
+    if len(parts) == 1:
+        return parts[0]
+    flagged = [part.flagged for part in parts if part.flagged is not None]
+    late = [part.late for part in parts if part.late.num_rows]
+    return Updated(
+        [rows for part in parts for rows in part.due],
+        sum(part.count for part in parts),
+        pa.concat_tables([part.kept for part in parts], promote_options="default"),
+        pa.concat_tables(flagged, promote_options="default") if flagged else None,
+        pa.concat_tables([part.groups for part in parts], promote_options="default"),
+        pa.concat_tables(late, promote_options="default") if late else parts[0].late,
+        sum(part.rows for part in parts),
+        sum(part.late_rows for part in parts),
+        sum(part.ignored for part in parts),
+    )
+
+
+def _late(summary: pa.Table) -> pa.Table:
+    """Return the groups of a summary that have windows to compute again, or earlier ones to open."""
+    import pyarrow.compute as pc
+
+    opened = pc.less(summary["base"], pc.min_element_wise(summary["base_before"], summary["closed_before"]))
+    return summary.filter(pc.or_(pc.equal(summary["refired"], 1), pc.fill_null(opened, fill_value=False)))
 
 
 def is_flagged(rows: pa.Table) -> pa.ChunkedArray:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Fresh, Incremental
+from lakestream.compute.windows.incremental import RESULT, Incremental
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import (
     MANY_GROUPS,
     GroupState,
-    summary_in_steps,
     update_summary_of,
     with_number,
 )
@@ -22,33 +21,22 @@ from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import (
     CHANGED,
     FIRED,
-    GROUPS,
-    PRESENT,
     STATE,
-    SUMMED,
     UPDATED,
     by_size,
 )
-from lakestream.engine.reading.transport import ARROW, SPARK, fits_here, merge_spans
+from lakestream.engine.reading.transport import ARROW, merge_spans
 from lakestream.engine.streams.stream import group_sql
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.queries import GridQueries
+from lakestream.engine.windows.grid.stepping import Stepping, passing_of, register_state, windows_passing
 from lakestream.engine.windows.grid.updated import (
-    FLAGGED,
     Updated,
-    are_in_order,
     is_flagged,
     late_spans,
-    least,
-    most_windows,
     picked,
-    windows_opened,
-    windows_passed,
-    with_groups,
+    updated_of,
 )
-from lakestream.engine.windows.totals import total
-from lakestream.engine.windows.waiting import check_groups
-from lakestream.language.quoting import quoted
 from lakestream.notify.rows import closings
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
@@ -56,7 +44,6 @@ from lakestream.triggers.detect import WIDE
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from lakestream.engine.windows.family import TickInput
 
@@ -80,20 +67,15 @@ class Updating:
         else:
             state = given.state if given.output_committed else self._with_open_windows(given.state)
             updated = self._alone(state)
-        if total(updated.summary, "ignored") or (given.rules is not None and updated.late.num_rows):
+        if updated.ignored or (given.rules is not None and updated.late.num_rows):
             return None
         return self._advance(state, updated)
 
     def _advance(self, state: GroupState, updated: Updated) -> Advance:
         given = self.given
-        groups = updated.summary.select(["gid", *given.stream.group_columns, "first", "newest"])
         opened = updated.kept if state.knows_opened or not len(state) else None
-        advance = Advance(
-            state.updated(groups, opened),
-            total(updated.summary, "rows"),
-            total(updated.summary, "late"),
-            windows=updated.count,
-        )
+        state = state.updated(updated.groups, opened)
+        advance = Advance(state, updated.rows, updated.late_rows, windows=updated.count)
         if given.output_committed:
             return advance
         closed = None
@@ -164,18 +146,13 @@ class Updating:
 
         Raises StreamError (TOO_MANY_WINDOWS).
         """
-        state = self._touched(state)
-        known = state.merged()
-        if known is not None:
-            view_of_rows(self.given.spark, known, STATE)
-        view = None if known is None else STATE
-        opened = bool(state.opened is not None and state.opened.num_rows)
-        in_steps = self.given.transport.name != ARROW
-        return self._in_steps(view, opened=opened) if in_steps else self._at_once(view, opened=opened)
+        if self.given.transport.name != ARROW:
+            return Stepping(self.given).run(state)
+        return self._at_once(self._touched(state))
 
     def _touched(self, state: GroupState) -> GroupState:
         """Return the groups of which there are changed rows; all where they are not many, or much may be."""
-        if len(state) <= MANY_GROUPS or self.given.transport.name != ARROW:
+        if len(state) <= MANY_GROUPS:
             return state
         stream = self.given.stream
         gid = group_sql(stream.group_columns)
@@ -193,8 +170,9 @@ class Updating:
         sql = self.given.rules.closings_sql(f"SELECT * FROM {UPDATED}")
         return self._split(self.given.spark.sql(sql).toArrow())
 
-    def _at_once(self, state: str | None, *, opened: bool) -> Updated:
+    def _at_once(self, groups: GroupState) -> Updated:
         """One query, for few rows: what Spark needs for a query counts."""
+        state, opened = register_state(self.given, groups)
         fresh, selected = fresh_sql(self.given.stream, CHANGED), self.given.target.shape.listed()
         clock_us, limit = self.given.plan.clock_us, self.given.max_windows
         sql = self._incremental.sql(fresh, state, selected, opened=opened, clock_us=clock_us, limit=limit)
@@ -204,104 +182,14 @@ class Updating:
 
     def _split(self, rows: pa.Table) -> Updated:
         """Return the result of one update query as what is due, what is kept and what is flagged."""
-        summary = update_summary_of(rows, self.given.stream.group_columns)
-        self._check_passed(summary, "base")
+        summary, passing = update_summary_of(rows, self.given.stream.group_columns), passing_of(self.given)
+        if passing is not None:
+            passing.add(summary, windows_passing(summary, "base"))
+            passing.check()
         fired = rows.filter(rows[RESULT])
         due = fired.select(list(self.given.target.shape.names))
         flagged = rows.filter(is_flagged(rows))
         kept = picked(flagged, "_ls_open", self._incremental.kept_columns)
-        return Updated((Rows(self.given.spark, due),), due.num_rows, kept, flagged, summary, fired)
-
-    def _in_steps(self, state: str | None, *, opened: bool) -> Updated:
-        """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
-        incremental = self._incremental
-        if self.given.transport.name != SPARK:
-            self._sum_up()
-        fresh, held = self._fresh(), self.given.target.shape.of_groups()
-        groups = self.given.spark.sql(incremental.groups_sql(fresh, state, held)).toArrow()
-        self._check_passed(groups, "start")
-        view_of(arrow_frame(self.given.spark, groups), GROUPS)
-        selected, clock = self.given.target.shape.listed(with_groups=True), self.given.plan.clock_us
-        windows = self.given.spark.sql(
-            incremental.windows_sql(fresh, state, GROUPS, selected, [*held], opened=opened, clock_us=clock)
-        )
-        flagged = None
-        if are_in_order(groups):
-            rest = self._fresh(least(groups["opens"]))
-            kept = self.given.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
-            due = self._collected(groups, windows)
-        else:
-            due, flagged = self._due_and_flagged(groups, windows)
-            flagged = with_groups(flagged, groups, GROUP_COLUMNS)
-            kept = picked(flagged, "_ls_open", incremental.kept_columns)
-        parts, count = self._with_gaps(groups, due)
-        return Updated(parts, count, kept, flagged, summary_in_steps(groups, flagged))
-
-    def _fresh(self, from_us: int | None = None) -> Fresh:
-        """Return the changed rows, from an instant on, or their sums, where these are kept."""
-        if self.given.transport.name == SPARK:
-            return Fresh(fresh_sql(self.given.stream, CHANGED, from_us))
-        later = "" if from_us is None else f" WHERE high >= {from_us}L"
-        return Fresh(f"SELECT * FROM {SUMMED}{later}", summed=True)
-
-    def _sum_up(self) -> None:
-        """Have the changed rows summed up, so that they are read once; Spark reads them for each query."""
-        summed = self.given.spark.sql(self._incremental.summed_sql(fresh_sql(self.given.stream, CHANGED)))
-        view_of(self.given.transport.materialize(summed).frame, SUMMED)
-
-    def _collected(self, groups: pa.Table, windows: DataFrame) -> Rows:
-        """Return results as Arrow, or kept by Spark if they may be too many."""
-        shape = self.given.target.shape
-        if not self._fit_here(groups, len(shape.names)):
-            return self.given.transport.materialize(self._results_of(windows))
-        # What is the same for all rows of a group is not carried from Spark row by row.
-        held = shape.held_by_groups
-        names = [name for name in shape.names if name not in held.values()]
-        rows = windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, names)).toArrow()
-        found = with_groups(rows, groups, held).select(["_ls_gid", "_ls_k", *shape.names])
-        return Rows(self.given.spark, found)
-
-    def _due_and_flagged(self, groups: pa.Table, windows: DataFrame) -> tuple[Rows, pa.Table]:
-        """Return the results and what is flagged, by one query if they are few enough."""
-        names = list(self.given.target.shape.names)
-        if not self._fit_here(groups, len(windows.columns)):
-            kept = self.given.transport.materialize(windows).frame
-            return Rows.of(self._results_of(kept)), kept.where(FLAGGED).drop(*names).toArrow()
-        rows = windows.toArrow()
-        due = rows.filter(rows[RESULT]).select(["_ls_gid", "_ls_k", *names])
-        return Rows(self.given.spark, due), rows.filter(is_flagged(rows)).drop_columns(names)
-
-    def _fit_here(self, groups: pa.Table, columns: int) -> bool:
-        """Return whether the windows of changed rows are few enough to be read as Arrow."""
-        return fits_here(most_windows(groups, self.given.stream.step_us, self._incremental.overlap), columns)
-
-    def _results_of(self, windows: DataFrame) -> DataFrame:
-        """Return the output's rows of the windows that fire, with group and number."""
-        return windows.where(RESULT).selectExpr(
-            "_ls_gid", "_ls_k", *map(quoted, self.given.target.shape.names)
-        )
-
-    def _with_gaps(self, groups: pa.Table, due: Rows) -> tuple[tuple[Rows, ...], int]:
-        """Return the output's rows and their number, with those of the windows without rows."""
-        import pyarrow.compute as pc
-
-        names, count = list(self.given.target.shape.names), due.count()
-        found = due.select(names)
-        passed = int(pc.sum(windows_passed(groups)).as_py() or 0)
-        if self._incremental.only_with_rows or passed <= count:
-            return (found,), count
-        view_of(due.select(["_ls_gid", "_ls_k"]).frame, PRESENT)
-        selected, held = (
-            self.given.target.shape.listed(with_groups=True),
-            [*self.given.target.shape.held_by_groups],
-        )
-        sql = self._incremental.gaps_sql(GROUPS, PRESENT, selected, held, self.given.plan.clock_us)
-        gaps = Rows.of(self._results_of(self.given.spark.sql(sql))).select(names)
-        return (found, gaps), passed
-
-    def _check_passed(self, groups: pa.Table, start: str) -> None:
-        import pyarrow.compute as pc
-
-        if not self._incremental.only_with_rows:
-            windows = pc.add(windows_passed(groups), windows_opened(groups, start))
-            check_groups(self.given.stream, groups, windows, self.given.max_windows)
+        found = (Rows(self.given.spark, due),)
+        names = self.given.stream.group_columns
+        return updated_of(found, due.num_rows, kept, flagged, summary, names, fired=fired)

@@ -1,0 +1,72 @@
+"""Many changed rows are computed by parts of their groups: by the same queries, few of them at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from lakestream import Lake, Settings
+from lakestream.engine.base.keyed import in_part
+from lakestream.engine.windows.grid import stepping
+from lakestream.storage.delta import read_arrow
+from lakestream.storage.small.session import SmallSession
+from tests.properties.followed import without_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+GROUPS = 600
+
+
+@pytest.mark.parametrize("parts", [1, 2, 8])
+def test_each_group_is_in_one_part(parts: int) -> None:
+    rows = pa.table({"gid": [-(2**63), -9, -8, -1, 0, 1, 2, 7, 8, 2**63 - 1, 1, 3]})
+    found = [in_part(rows, part, parts)["gid"].to_pylist() for part in range(parts)]
+    assert sorted(gid for part in found for gid in part) == sorted(rows["gid"].to_pylist())
+    assert sum(1 in part for part in found) == 1
+
+
+def test_parts_are_asked_by_the_same_queries_and_hold_their_own_rows_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+    answered = SmallSession.answered
+
+    def noted(session: SmallSession, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
+        if session.room.inlines:
+            held = (relation.rows.num_rows for of in session._held.values() for relation in of)
+            asked.append((sql, sum(held)))
+        return answered(session, sql, done)
+
+    monkeypatch.setattr(SmallSession, "answered", noted)
+    monkeypatch.setattr(stepping, "PART_ROWS", 20)
+    seconds = [0, 5, 12, 31]
+    micros = [second * 1_000_000 for second in seconds for _ in range(GROUPS)]
+    rows = pa.table(
+        {
+            "ts": pa.array(micros, pa.timestamp("us", "UTC")),
+            "g": pa.array([*range(GROUPS)] * len(seconds), pa.int64()),
+        }
+    )
+    with without_spark(), Lake(tmp_path, settings=Settings(small_rows=0)) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, g BIGINT)")
+        lake.sql(
+            "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m PARTITION BY g INTO o "
+            "AS SELECT _twstart AS ws, count(*) AS n FROM %%trows"
+        )
+        write_deltalake(f"{lake.root}/main/m", rows, mode="append")
+        assert lake.run().failed == []
+        found = read_arrow(f"{lake.root}/main/o", columns=["g", "n"]).to_pylist()
+    assert sorted((row["g"], row["n"]) for row in found) == sorted(
+        (g, n) for g in range(GROUPS) for n in (2, 1, 0)
+    )
+    (_, first), *others = asked
+    assert first == len(rows)
+    # The sums, those that go on, the groups and which windows there are; 64 and more parts.
+    assert len(others) > 3 * 64
+    assert max(held for _, held in others) < len(rows) // 4
+    assert len({sql for sql, _ in others}) <= 4
