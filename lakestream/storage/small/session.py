@@ -8,7 +8,7 @@ import re
 import tempfile
 import warnings
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+    _Key = tuple[str, pa.Schema, int]
 
 _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
@@ -91,6 +92,8 @@ def _database(room: Room) -> Macros:
     if room.spills:
         # They give back what queries have left, which stays with the process otherwise.
         configuration["allocator_background_threads"] = True
+        configuration["allocator_flush_threshold"] = "8MB"
+        configuration["allocator_bulk_deallocation_flush_threshold"] = "8MB"
     return Macros(duckdb.connect(config=configuration))
 
 
@@ -130,7 +133,7 @@ class SmallSession:
 
     def __init__(self, room: Room = FEW_ROWS) -> None:
         self.room = room
-        self._relations: dict[tuple[str, pa.Schema, int], _Relation] = {}
+        self._relations: dict[_Key, _Relation] = {}
         self._views: dict[str, str] = {}
         self._held: dict[str, list[_Relation]] = {}
         self._prepared: OrderedDict[str, _Prepared] = OrderedDict()
@@ -178,6 +181,12 @@ class SmallSession:
         held.append(relation)
         return delta_name(relation.name)
 
+    def share(self, relations: Mapping[_Key, _Relation]) -> None:
+        """Have queries find the relations of another session, with what these hold at the time."""
+        for key in relations.keys() - self._relations.keys():
+            self._relations[key] = relations[key]
+            self.connection.register(relations[key].name, relations[key])
+
     def drop(self, *names: str) -> None:
         """Let go of views, and of the rows that they hold: what reads them has been computed."""
         for name in names:
@@ -192,31 +201,38 @@ class SmallSession:
     def sparing(self, text: str, done: Callable[[], None]) -> pa.Table:
         """Return the rows of a query in Spark's SQL that sums up very many, with files before memory.
 
-        What cannot go into files is computed with all the memory there is. ``done`` is called when what it
+        What does not go into files is computed with all the memory there is. ``done`` is called when what it
         reads has been read. Raises NotExactError.
         """
         import duckdb
 
-        sql = rewritten(text, many=self.room.inlines).over(self._views)
+        is_read = False
+
+        def computed() -> None:
+            nonlocal is_read
+            is_read = True
+            done()
+
+        sql, frugal = rewritten(text, many=self.room.inlines).over(self._views), self._frugal
+        frugal.share(self._relations)
         try:
-            self._limit(min(_SPARING * self.room.threads, self.room.memory))
-            return self.answered(sql, done)
+            return frugal.answered(sql, computed)
         except NotExactError as why:
-            if not isinstance(why.__cause__, duckdb.OutOfMemoryException):
+            if is_read or not isinstance(why.__cause__, duckdb.OutOfMemoryException):
                 raise
-        except duckdb.OutOfMemoryException:
-            pass  # others have more of it now
-        finally:
-            self._limit(self.room.memory)
         return self.answered(sql, done)
 
-    def _limit(self, memory: int) -> None:
-        self.connection.execute(f"SET memory_limit = '{memory}B'")
+    @cached_property
+    def _frugal(self) -> SmallSession:
+        """A session of a database with little memory: others need the one that this is of."""
+        return SmallSession(replace(self.room, memory=min(_SPARING * self.room.threads, self.room.memory)))
 
     def interrupt(self) -> None:
         """Have the query fail that another thread waits for."""
         if "connection" in self.__dict__:
             self.connection.interrupt()
+        if "_frugal" in self.__dict__:
+            self._frugal.interrupt()
 
     def close(self) -> None:
         """Give the database's memory back."""
@@ -225,6 +241,8 @@ class SmallSession:
         self._prepared.clear()
         if "connection" in self.__dict__:
             self.__dict__.pop("connection").close()
+        if "_frugal" in self.__dict__:
+            self.__dict__.pop("_frugal").close()
 
     def answered(self, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
         """Return the rows of a query of DuckDB; raises NotExactError, BusyError INTERRUPTED.
