@@ -1,4 +1,4 @@
-"""How many times as long as other systems lakestream may take, and where it took longer."""
+"""How many times as long as other systems lakestream may take, and how much memory; where it took more."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ MEASURED = "lakestream"
 
 @dataclass(frozen=True)
 class Bounded:
-    """A scenario at a share of its rows, and the most that its seconds may be, by system, in times theirs."""
+    """A scenario at a share of its rows, and the most that its seconds may be, by system, in times theirs.
+
+    ``mib``: the most that the peak of its memory may be, None for any.
+    """
 
     scenario: str
     scale: float
     most: Mapping[str, float]
+    mib: float | None = None
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -30,17 +34,30 @@ class Bounded:
 def read() -> list[Bounded]:
     """Return the bounds of ``ratios.toml``."""
     written = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-    return [Bounded(name, entry["scale"], entry["most"]) for name, entry in written.items()]
+    return [Bounded(name, entry["scale"], entry["most"], entry.get("mib")) for name, entry in written.items()]
 
 
 def compared(bounds: Sequence[Bounded], rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool]]:
     """Return a line for each bound and whether it holds; one that could not be measured does not."""
     medians = {(row["scenario"], row["system"]): row["median"] for row in rows if row["metric"] == "seconds"}
-    return [
-        _line(bounded.scenario, system, most, medians)
-        for bounded in bounds
-        for system, most in bounded.most.items()
-    ]
+    peaks = {row["scenario"]: row["median"] for row in rows if _is_peak(row)}
+    lines = []
+    for bounded in bounds:
+        lines += [_line(bounded.scenario, *most, medians) for most in bounded.most.items()]
+        if bounded.mib is not None:
+            lines.append(_memory_line(bounded.scenario, bounded.mib, peaks))
+    return lines
+
+
+def _is_peak(row: Mapping[str, Any]) -> bool:
+    return bool((row["system"], row["metric"]) == (MEASURED, "peak_mib"))
+
+
+def _memory_line(scenario: str, most: float, peaks: Mapping[str, float]) -> tuple[str, bool]:
+    peak = peaks.get(scenario)
+    if peak is None:
+        return f"{scenario}: no peak of memory", False
+    return f"{scenario}: {peak:.0f} MiB, at most {most:.0f}", peak <= most
 
 
 def _line(

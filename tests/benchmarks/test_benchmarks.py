@@ -141,6 +141,14 @@ def test_what_was_not_measured_holds_no_bound() -> None:
     assert (found, holds) == ("catchup: nothing to hold against other", False)
 
 
+@pytest.mark.parametrize(("peak", "said"), [(700.0, "700 MiB, at most 800"), (801.0, "801 MiB, at most 800")])
+def test_the_peak_of_memory_is_held_to_its_bound(peak: float, said: str) -> None:
+    bounds = [ratios.Bounded("catchup", 0.2, {}, 800)]
+    figures = {("catchup", "lakestream", "peak_mib"): [peak], ("catchup", "other", "peak_mib"): [900.0]}
+    assert ratios.compared(bounds, report.summary(figures)) == [(f"catchup: {said}", peak == 700.0)]
+    assert ratios.compared(bounds, []) == [("catchup: no peak of memory", False)]
+
+
 def test_bounds_are_of_scenarios_and_their_systems() -> None:
     for bounded in ratios.read():
         assert set(bounded.systems) <= set(SCENARIOS[bounded.scenario].systems)

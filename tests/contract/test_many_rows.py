@@ -128,6 +128,10 @@ class Standin(SmallSession):
     def __init__(self, *_: object) -> None:
         super().__init__(large_room(0))
 
+    @property
+    def _frugal(self) -> SmallSession:
+        return self
+
 
 @pytest.mark.parametrize("every", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 4, 5, 7))])
 def test_what_is_refused_half_way_is_computed_from_the_start(

@@ -38,8 +38,7 @@ def test_parts_are_asked_by_the_same_queries_and_hold_their_own_rows_alone(
 
     def noted(session: SmallSession, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
         if session.room.inlines:
-            held = (relation.rows.num_rows for of in session._held.values() for relation in of)
-            asked.append((sql, sum(held)))
+            asked.append((sql, sum(relation.rows.num_rows for relation in session._relations.values())))
         return answered(session, sql, done)
 
     monkeypatch.setattr(SmallSession, "answered", noted)
