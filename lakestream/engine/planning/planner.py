@@ -217,7 +217,8 @@ class Planner:
         plans = []
         start = self.record.start_version
         source = self.tables.latest(self._source_path)
-        if saved is None and self.stream.definition.options.wants_history:
+        has_begun = position.version is not None or position.slice > 0
+        if saved is None and has_begun and self.stream.definition.options.wants_history:
             upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
             taking = Taking(self._transport(source, table_size(source, start), adds=True))
             span = (self.record.until_us, upper)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+_UNLIMITED = 2**62
+"""Windows of a tick that may be as many as there are; a number can be added to it."""
 
 
 @dataclass
@@ -271,6 +273,7 @@ class Loader:
         updated: pa.Table | None = None,
         unlimited: bool = False,
     ) -> Tick:
+        most = self.services.settings.max_windows_per_tick
         return Tick(
             spark=session,
             tables=self.services.catalog.handles,
@@ -279,7 +282,8 @@ class Loader:
             plan=plan,
             state=state,
             history=history_of(runtime.record, runtime.stream.definition),
-            max_windows=sys.maxsize if unlimited else self.services.settings.max_windows_per_tick,
+            # What is there already was within the limit tick by tick, which are followed as one.
+            max_windows=_UNLIMITED if unlimited or output_committed else most,
             epoch=self.services.epoch,
             output_committed=output_committed,
             outbox=self.services.outbox,
