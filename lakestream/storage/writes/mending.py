@@ -27,7 +27,6 @@ _LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LOOKED_BACK = 50
 _PARQUET = b"PAR1"
 """What a file of Parquet begins and ends with."""
-_VERSION_DIGITS = 20
 _CHECKSUM_HEAD = 8
 """Bytes before Hadoop's checksums: `crc`, a zero, and how many bytes of the file each of them is of."""
 
@@ -75,9 +74,7 @@ def recover(path: str, aside: str, known: int) -> list[str]:
     of which nothing can be said.
     """
     log, done = Path(path, _LOG), []
-    checkpoint = _last_checkpoint(log)
-    if len(checkpoint) == 1 or not all(map(_is_whole, checkpoint[1:])):
-        done += [_put_aside(file, Path(aside)) for file in checkpoint]
+    done += [_put_aside(file, Path(aside)) for file in _torn_checkpoints(log)]
     done += [_put_aside(entry, Path(aside)) for entry in _behind_a_gap(log, known)]
     for entry in sorted(log.glob("*[0-9].json"), reverse=True):
         if int(entry.stem) <= known:
@@ -96,9 +93,8 @@ def _behind_a_gap(log: Path, known: int) -> list[Path]:
 
     None where a table does not begin with its first commit or a checkpoint: that is damage.
     """
-    kept = [int(file.name[:_VERSION_DIGITS]) for file in log.glob("*[0-9].checkpoint*") if _is_whole(file)]
     entries = {int(entry.stem): entry for entry in sorted(log.glob("*[0-9].json"))}
-    lasting = max(known, *kept, -1)
+    lasting = max(known, *_checkpoints(log), -1)
     if lasting < 0 and 0 not in entries:
         return []
     whole = next(at for at in count(lasting + 1) if at not in entries or not _is_commit(entries[at]))
@@ -143,16 +139,27 @@ def _has_torn_checksum(file: Path) -> bool:
     return not part or len(found) != _CHECKSUM_HEAD + 4 * -(-file.stat().st_size // part)
 
 
-def _last_checkpoint(log: Path) -> list[Path]:
-    """Return the file that names the last checkpoint, and those of that one; none where none is named."""
-    named = log / _LAST_CHECKPOINT
+def _torn_checkpoints(log: Path) -> list[Path]:
+    """Return the files of checkpoints that did not come whole, and what names one that is not there whole."""
+    checkpoints = _checkpoints(log)
+    torn = [version for version, files in checkpoints.items() if not all(map(_is_whole, files))]
+    named, there = log / _LAST_CHECKPOINT, checkpoints.keys() - {*torn}
     try:
-        version = int(json.loads(named.read_bytes())["version"])
+        stale = [] if int(json.loads(named.read_bytes())["version"]) in there else [named]
     except FileNotFoundError:
-        return []
+        stale = []
     except (ValueError, KeyError, TypeError):
-        return [named]
-    return [named, *log.glob(f"{version:020}.checkpoint*.parquet")]
+        stale = [named]
+    return [*stale, *(file for version in torn for file in checkpoints[version])]
+
+
+def _checkpoints(log: Path) -> dict[int, list[Path]]:
+    """Return the files of each checkpoint by its version."""
+    found: dict[int, list[Path]] = {}
+    for file in sorted(log.glob("[0-9]*.checkpoint*")):
+        if file.suffix in (".parquet", ".json"):  # others are on their way to their names
+            found.setdefault(int(file.name.partition(".")[0]), []).append(file)
+    return found
 
 
 # --- the log ---

@@ -39,9 +39,9 @@ def main() -> int:
 
 def summed(done: list[Tried]) -> int:
     """Say what came of each scenario, and what failed; return the exit status."""
-    table = Table("scenario", "states", "distinct", "tried", "failed", "seconds")
+    table = Table("scenario", "states", "distinct", "but for notes", "tried", "failed", "seconds")
     for one in sorted(done, key=lambda one: [*SCENARIOS].index(one.name)):
-        figures = (one.states, one.distinct, one.tried, one.failed, round(one.seconds))
+        figures = (one.states, one.distinct, one.lasting, one.tried, one.failed, round(one.seconds))
         table.add_row(one.name, *map(str, figures))
         for kind, places in one.failures.items():
             say(f"{one.name}: {len(places)} times {kind}", *places[:3])

@@ -13,7 +13,9 @@ from deltalake import DeltaTable
 
 from lakestream import Lake, ManualClock, Settings
 from lakestream.errors import LakestreamError
+from lakestream.notify.outbox import Outbox
 from lakestream.storage.places.backup import restore
+from lakestream.storage.places.layout import Layout
 from lakestream.storage.tables.durable import force_commits
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 Rows = dict[str, Counter[tuple[Any, ...]]]
 """What is in tables, by their names."""
+EVENT = ("stream", "event_type", "group_id", "window_start", "window_end")
+"""What is the same of an event in each lake."""
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 CHEAP = {"durability": "process", "transport": "auto", "small_path": "auto"}
 """How a lake goes on after a cut, whoever wrote to it before."""
@@ -42,13 +46,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Steps in a lake; the tables they fill, and for some of them DuckDB's query that says with what."""
+    """Steps in a lake; the tables they fill, and for some of them DuckDB's query that says with what.
+
+    ``notifies``: events are made, for a target that is away: they are looked at too.
+    """
 
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     streams: tuple[str, ...] = ()
     oracle: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    notifies: bool = False
 
     def opened(self, root: Path, told: int, **settings: object) -> Lake:
         """Open its lake when so many steps have been told."""
@@ -68,6 +76,10 @@ class Scenario:
         for name in self.outputs:
             with suppress(NoTableError):
                 found[name] = Counter(tuple(row) for row in _asked(lake, f"SELECT * FROM {name}"))
+        if self.notifies:
+            outbox = Outbox(f"{lake.root}/_lakestream/outbox")
+            events = [event for one in outbox.since(-1) for event in outbox.events(one).to_pylist()]
+            found["the outbox"] = Counter(tuple(event[name] for name in EVENT) for event in events)
         return found
 
     def rows_by_step(self, root: Path) -> list[Rows]:
@@ -93,7 +105,7 @@ class Scenario:
                 if number > told or self.steps[number].done is None:
                     self.do(lake, number)
             run(lake)
-            assert [*lake.repair.check()] == []
+            checked(lake)
             return self.rows(lake)
 
 
@@ -119,7 +131,14 @@ def verified(lake: Lake, streams: tuple[str, ...]) -> None:
 
 def run(lake: Lake) -> None:
     """Do all that there is to do; nothing may fail."""
-    assert [tick.error for tick in lake.run().ticks if tick.error] == []
+    errors = [tick.error for tick in lake.run().ticks if tick.error]
+    assert not errors, f"ticks failed: {errors}"
+
+
+def checked(lake: Lake) -> None:
+    """Have lakestream look for damage; there may be none."""
+    findings = [*lake.repair.check()]
+    assert not findings, f"found: {findings}"
 
 
 # --- steps ---
@@ -187,6 +206,7 @@ def stream(name: str, trigger: str, options: str = "", until: int | None = None)
 
 
 TUMBLING = "INTERVAL(10s) SLIDING(10s)"
+RANGE = "FROM '2026-03-01 00:00:00' TO '2026-03-01 00:00:15'"
 SUMS = "CREATE CQ sums BEGIN SELECT sum(s), count(s) INTO root.o.d(total, n) FROM root.sg.d GROUP BY(10s) END"
 TUMBLED = """
 SELECT start, count(*) AS n, sum(v) AS total, g FROM (
@@ -214,6 +234,17 @@ SELECT min(ts) AS start, count(*) AS n, sum(v) AS total, g FROM (
 ) GROUP BY g, number, newest HAVING max(ts) < newest
 """
 
+EVENTS = f"""
+SELECT min(ts) AS start, count(*) AS n, sum(v) AS total, g FROM (
+    SELECT *, bool_or(v % 4 = 0) OVER (PARTITION BY g, number ORDER BY ts) AS begun FROM (
+        SELECT *, coalesce(sum(CAST(v % 4 = 2 AS INT)) {IN_ORDER[:-1]} ROWS BETWEEN UNBOUNDED PRECEDING
+            AND 1 PRECEDING), 0) AS number FROM source
+    )
+) WHERE begun GROUP BY g, number HAVING bool_or(v % 4 = 2)
+"""
+AWAY = "NOTIFY('ws://localhost:1/') ON (WINDOW_OPEN | WINDOW_CLOSE)"
+"""Events for a target at a port where nobody is: they wait in the outbox."""
+
 
 def kept_short(*tables: str) -> Step:
     """Have tables keep no old files, and no old entries of their logs."""
@@ -233,7 +264,8 @@ _RETENTION = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 
 def maintained(lake: Lake) -> None:
     """Put files together, and delete old ones and old entries of logs."""
-    assert [table.error for table in lake.maintain() if table.error] == []
+    errors = [table.error for table in lake.maintain() if table.error]
+    assert not errors, f"upkeep failed: {errors}"
 
 
 def backed_up(batches: int) -> Step:
@@ -250,11 +282,32 @@ def backed_up(batches: int) -> Step:
             return False
         with Lake(to, settings=Settings(**CHEAP)) as again:
             run(again)
-            assert [*again.repair.check()] == []
+            checked(again)
             there = {row[0] // 10 for row in again.sql("SELECT v FROM source WHERE v < 1000").fetchall()}
         return there >= {*range(batches)}
 
     return Step(lambda lake: lake.repair.back_up(place(lake)), done)
+
+
+def restored() -> tuple[Step, ...]:
+    """Make another lake of the backup, and have it go on."""
+
+    def place(lake: Lake) -> Path:
+        return Path(lake.root).with_name("restored")
+
+    def goes_on(lake: Lake) -> None:
+        with Lake(place(lake), settings=lake.settings) as again:
+            run(again)
+            checked(again)
+            assert [row[0] for row in again.sql("SELECT v FROM source ORDER BY v").fetchall()] == [0, 1, 2, 3]
+
+    return (
+        Step(
+            lambda lake: restore(str(Path(lake.root).with_name("backup")), str(place(lake))),
+            lambda lake: Layout(str(place(lake))).exists(),
+        ),
+        Step(goes_on),
+    )
 
 
 def points(seconds: int) -> Step:
@@ -354,6 +407,39 @@ SCENARIOS: dict[str, Scenario] = {
         ("source", "counts_out"),
         ("counts",),
         {"counts_out": TUMBLED},
+    ),
+    "restored": Scenario(
+        (TABLE, stream("counts", TUMBLING), inserted(0), RUN, backed_up(1), *restored(), inserted(1), RUN),
+        ("source", "counts_out"),
+        ("counts",),
+        {"counts_out": TUMBLED},
+    ),
+    "events": Scenario(
+        (
+            TABLE,
+            stream("counts", TUMBLING, AWAY),
+            stream("evented", "EVENT_WINDOW(START WITH v % 4 = 0 END WITH v % 4 = 2)", AWAY),
+            *(inserted(0), RUN, inserted(1), RUN, inserted(2), RUN),
+        ),
+        ("source", "counts_out", "evented_out"),
+        ("counts", "evented"),
+        {"counts_out": TUMBLED, "evented_out": EVENTS},
+        {"notify_hosts": ("localhost",)},
+        notifies=True,
+    ),
+    "recalculated": Scenario(
+        (
+            TABLE,
+            stream("counts", TUMBLING),
+            stream("sessions", "SESSION(ts, 4s)"),
+            *(inserted(0), inserted(1), RUN),
+            Step(lambda lake: lake.sql(f"RECALCULATE STREAM counts {RANGE}")),
+            Step(lambda lake: lake.sql(f"RECALCULATE STREAM sessions {RANGE}")),
+            *(RUN, inserted(2), RUN),
+        ),
+        ("source", "counts_out", "sessions_out"),
+        ("counts", "sessions"),
+        {"counts_out": TUMBLED, "sessions_out": SESSIONS},
     ),
     "continuous": Scenario(
         (

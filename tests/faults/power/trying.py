@@ -66,11 +66,15 @@ class Recording:
 
 @dataclass
 class Tried:
-    """How many states of a scenario there are, how many were tried, and which failed, by what was wrong."""
+    """How many states of a scenario there are, were tried, and which failed, by what was wrong.
+
+    ``lasting``: how many differ in more than what processes note of themselves.
+    """
 
     name: str
     states: int = 0
     distinct: int = 0
+    lasting: int = 0
     chosen: int = 0
     tried: int = 0
     seconds: float = 0
@@ -158,7 +162,7 @@ def try_all(name: str, count: int | None, seed: int) -> Tried:
         recording.held_against_duckdb()
         left = recording.cuts()
         chosen = chosen_of(left.moments, len(left.moments) if count is None else count, seed)
-        tried = Tried(name, left.states, left.distinct, len(chosen))
+        tried = Tried(name, left.states, left.distinct, len(left.moments), len(chosen))
         for moment in chosen:
             try:
                 try_one(recording, moment)

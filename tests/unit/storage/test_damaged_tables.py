@@ -56,6 +56,20 @@ def test_what_follows_on_a_commit_that_a_power_cut_lost_goes_too(
     assert len(Table.open(str(path)).handle.file_uris()) == 3
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("parts", [0, 1 / 2])
+def test_a_torn_checkpoint_goes_whether_it_has_been_named_or_not(
+    path: Path, parts: float, *, named: bool
+) -> None:
+    Table.open(str(path)).handle.create_checkpoint()
+    checkpoint = path / "_delta_log" / f"{1:020}.checkpoint.parquet"
+    checkpoint.write_bytes(checkpoint.read_bytes()[: int(checkpoint.stat().st_size * parts)])
+    if not named:
+        (path / "_delta_log" / "_last_checkpoint").unlink()
+    assert len(recover(str(path), str(path.with_name("aside")), 1)) == 1 + named
+    assert len(Table.open(str(path)).handle.file_uris()) == 2
+
+
 def test_a_commit_that_was_known_and_is_gone_is_damage(path: Path) -> None:
     (path / commit_name(0)).unlink()
     assert recover(str(path), str(path.with_name("aside")), -1) == []
