@@ -35,7 +35,7 @@ _guard = threading.Lock()
 _taken: dict[tuple[str, str], Work | None] = {}
 """By lake in an object store and stream: what this process has claimed."""
 _given_back: Counter[str] = Counter()
-"""By lake: how many claims this process has given back."""
+"""By lake: how many claims of streams this process has given back."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,9 @@ class Claim:
 
     def release(self) -> None:
         """Let others work on the stream."""
+        root, uuid = self._key
         with _guard:
-            _given_back[self._key[0]] += 1
+            _given_back[root] += not uuid.startswith(_OF_TABLES)
             if self._file is None:
                 _taken.pop(self._key, None)
                 return
@@ -92,7 +93,7 @@ def claim_of_table(path: str) -> str:
 
 
 def given_back(layout: Layout) -> int:
-    """Return how many claims of a lake this process has given back: what was done under them is recorded."""
+    """Return how many claims of streams this process has given back: what was done under them is recorded."""
     return _given_back[layout.root]
 
 
