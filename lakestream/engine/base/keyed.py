@@ -17,6 +17,9 @@ _MOST_APART = 32_768
 
 _PART_APART = 64
 
+_PIECE_ROWS = 256
+"""Rows on average that lie together between changed ones where they are not copied to be looked at."""
+
 
 @dataclass(frozen=True)
 class Keyed:
@@ -63,10 +66,11 @@ class Keyed:
         import pyarrow as pa
 
         settled = self.settled
-        batches = settled.without(self.changed) if len(self.changed) else settled.batches
-        return pa.concat_tables(
-            [pa.Table.from_batches(batches, settled.schema), self.recent]
-        ).combine_chunks()
+        if len(self.changed) <= len(settled) // _PIECE_ROWS:  # they are not copied for it
+            pieces = pa.Table.from_batches(settled.around(self.changed), settled.schema)
+            return pa.concat_tables([pieces, self.recent])
+        others = pa.Table.from_batches(settled.without(self.changed), settled.schema)
+        return pa.concat_tables([others, self.recent]).combine_chunks()
 
     def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table:
         """Return the rows of some groups."""
@@ -127,3 +131,20 @@ def in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
     if parts == 1:
         return rows
     return rows.filter(pc.equal(pc.bit_wise_and(rows["gid"], parts - 1), part))
+
+
+def parted(batches: list[pa.RecordBatch], schema: pa.Schema, parts: int) -> list[pa.Table]:
+    """Return the rows of each part of the groups, as :func:`in_part`; lets go of the batches on the way."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if parts == 1:
+        return [pa.Table.from_batches(batches, schema)]
+    found: list[list[pa.RecordBatch]] = [[] for _ in range(parts)]
+    batches.reverse()
+    while batches:
+        batch = batches.pop()
+        of = pc.bit_wise_and(batch["gid"], parts - 1)
+        for part, own in enumerate(found):
+            own.append(batch.filter(pc.equal(of, part)))
+    return [pa.Table.from_batches(own, schema) for own in found]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.keyed import Keyed, among, each_once, in_part
 from lakestream.storage.records.states import StateChanges
 from lakestream.storage.rows.reading import constant
+from lakestream.storage.rows.views import give_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +30,9 @@ DELAYS = "delays"
 
 MANY_GROUPS = 2_000
 """More groups than these are not all looked at: which ones a tick touches is found out first, by a query."""
+
+_GIVEN_BACK = 100_000
+"""Rows that are brought in order whose memory is given back: as much again is taken for it."""
 
 
 @dataclass(frozen=True)
@@ -233,8 +237,15 @@ class GroupState:
 
     def _index(self) -> None:
         """Have the rows found by group from now on: to bring them in order costs as much as there are."""
-        self._rows = None if self._rows is None else _keyed(self._rows)
-        self._opened = None if self._opened is None else _keyed(self._opened)
+        for name in ("_rows", "_opened"):
+            known = getattr(self, name)
+            if known is None or isinstance(known, Keyed):
+                continue
+            setattr(self, name, Keyed.of_table(known))
+            are_many = len(known) > _GIVEN_BACK
+            del known
+            if are_many:
+                give_back()
 
 
 def with_number(rows: pa.Table, name: str, number: int) -> pa.Table:

@@ -76,6 +76,16 @@ class Settled:
             stay[hidden.get(id(batch), [])] = False
             yield batch.filter(pa.array(stay))
 
+    def around(self, gids: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of other groups as they lie, piece by piece; the numbers are in order, and few."""
+        found = {id(batch): at for batch, at in self._places(gids)}
+        for batch in self.batches:
+            start = 0
+            for at in (*found.get(id(batch), ()), batch.num_rows):
+                if at > start:
+                    yield batch.slice(start, at - start)
+                start = at + 1
+
     def replaced(self, changed: np.ndarray, recent: pa.Table) -> Settled:
         """Return the rows with those of some groups (in order) replaced by others, of any of these groups.
 

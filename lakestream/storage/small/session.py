@@ -220,12 +220,19 @@ class SmallSession:
         except NotExactError as why:
             if is_read or not isinstance(why.__cause__, duckdb.OutOfMemoryException):
                 raise
+        finally:
+            frugal.end_threads()
         return self.answered(sql, done)
 
     @cached_property
     def _frugal(self) -> SmallSession:
         """A session of a database with little memory: others need the one that this is of."""
         return SmallSession(replace(self.room, memory=min(_SPARING * self.room.threads, self.room.memory)))
+
+    def end_threads(self) -> None:
+        """Have the database's threads end and begin anew: each keeps memory of what it has computed."""
+        for threads in (1, self.room.threads):
+            self.connection.execute(f"SET threads = {threads}")
 
     def interrupt(self) -> None:
         """Have the query fail that another thread waits for."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
 
 from lakestream import Lake, Settings
-from lakestream.engine.base.keyed import in_part
+from lakestream.engine.base.keyed import Keyed, in_part, parted
 from lakestream.engine.windows.grid import stepping
 from lakestream.storage.delta import read_arrow
 from lakestream.storage.small.session import SmallSession
@@ -28,6 +29,20 @@ def test_each_group_is_in_one_part(parts: int) -> None:
     found = [in_part(rows, part, parts)["gid"].to_pylist() for part in range(parts)]
     assert sorted(gid for part in found for gid in part) == sorted(rows["gid"].to_pylist())
     assert sum(1 in part for part in found) == 1
+    batches = [batch for start in (0, 5) for batch in rows.slice(start, 5 + 2 * (start > 0)).to_batches()]
+    assert [part["gid"].to_pylist() for part in parted(batches, rows.schema, parts)] == found
+
+
+@pytest.mark.parametrize("few", [1, 400])
+def test_many_rows_are_looked_at_with_those_that_changed(few: int) -> None:
+    count = 200_000
+    known = pa.table({"gid": pa.array(range(count), pa.int64()), "n": pa.array([0] * count, pa.int64())})
+    gids = pa.array([0, 3, count - 1, *range(7, 7 * few, 7)], pa.int64())
+    new = pa.table({"gid": gids, "n": pa.array([1] * len(gids), pa.int64())})
+    rows = Keyed.of_table(known).replaced(new, gids).rows
+    assert sorted(rows["gid"].to_pylist()) == [*range(count)]
+    changed = rows.filter(pc.equal(rows["n"], 1))["gid"].to_pylist()
+    assert sorted(changed) == sorted(gids.to_pylist())
 
 
 def test_parts_are_asked_by_the_same_queries_and_hold_their_own_rows_alone(

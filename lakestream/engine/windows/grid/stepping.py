@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Fresh, Incremental
-from lakestream.engine.base.keyed import in_part
+from lakestream.engine.base.keyed import parted
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import summary_in_steps
 from lakestream.engine.reading.queries import fresh_sql
@@ -80,10 +80,11 @@ class Stepping:
         # They are read once; whoever needs them after all reads them again.
         text = self._incremental.summed_sql(fresh_sql(self.given.stream, CHANGED))
         sums = session.sparing(text, let_go_of_changes)
-        parts = parts_of(sums.num_rows)
-        divided = [(part, in_part(sums, part, parts)) for part in range(parts)]
-        waiting = [(part, rows) for part, rows in divided if rows.num_rows or parts == 1]
-        del sums, divided
+        parts, schema, batches = parts_of(sums.num_rows), sums.schema, sums.to_batches()
+        del sums
+        divided = parted(batches, schema, parts)
+        waiting = [(part, rows) for part, rows in enumerate(divided) if rows.num_rows or parts == 1]
+        del divided, batches
         give_back()
         while waiting:
             part, rows = waiting.pop()
@@ -93,6 +94,8 @@ class Stepping:
             give_back()
             if found is not None:
                 yield found
+        if parts > 1:
+            session.end_threads()
 
     @property
     def _incremental(self) -> Incremental:
