@@ -12,7 +12,7 @@ from lakestream.errors import LakestreamError, SparkGoneError, extra
 from lakestream.statements.workspace import Workspace, tree_of
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
-from lakestream.storage.places.claims import wait_for_claim
+from lakestream.storage.places.claims import Patience, wait_for_claim
 from lakestream.storage.places.leases import TREE
 from lakestream.storage.tables.table import Tables, storage_refusal
 
@@ -277,6 +277,7 @@ class Rounds:
         self._deaths = self.at.spark.deaths.count
         self.at.asking.hurry()
         self.at.engine.asking.hurry()
+        busy = Patience(self.at.system_clock, self.at.settings.lock_wait_seconds)
         while True:
             reports, held = self._begun(work, on_tick), self.at.engine.held
             has_turns = not self.lanes.are_idle
@@ -284,10 +285,13 @@ class Rounds:
                 reports += self._ended(on_tick)
             summary.ticks += reports
             if reports or has_turns:
+                busy.begin()
                 continue
             # What was held while the round looked may be free by now: whether it is over says the next one.
             if held.limited:
                 self.at.system_clock.sleep(held.wait_seconds())
+                continue
+            if held.claimed and busy.waits():
                 continue
             if self.at.settings.alert_urls:  # a stream may have failed before it had a tick
                 self.at.notifier.follow(at_once=True)

@@ -68,6 +68,8 @@ class Turns:
     """The streams of turns that have not come back."""
     known: dict[str, StreamRuntime] = field(default_factory=dict)
     """What is known of streams that are left to turns."""
+    missed: set[str] = field(default_factory=set)
+    """The streams that the round wanted, and others worked on."""
     _here: dict[str, Claim] = field(default_factory=dict)
     _within_round: bool = False
     _given_back: int = 0
@@ -117,6 +119,7 @@ class Turns:
             return True
         claim = self.try_claim(uuid)
         if claim is None:
+            self.missed.add(uuid)
             return False
         self._here[uuid] = claim
         if (ended := self.ended() - self._given_back) != self._ended:

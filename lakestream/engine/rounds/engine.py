@@ -106,6 +106,7 @@ class Engine:
         now_us = to_micros(self.services.clock.now())
         marks = self._marks()
         look, self.held = self._look(marks, now_us), Held(self.services)
+        self.services.turns.missed.clear()
         if look.is_empty:
             return []
         with self.services.turns.within_round():
@@ -410,7 +411,7 @@ def refresh(engine: Engine, record: StreamRecord) -> list[TickReport]:
 
 def _taken(engine: Engine, uuid: str, recorded: Recorded) -> StreamRecord | None:
     """Take a stream, and return it as it is then; None for one that is not this round's to run."""
-    if not engine.held.take(uuid):
+    if not engine.services.turns.take(uuid):
         return None
     record = recorded.stream(uuid)
     if record is None or not engine.failing.is_active(record):
@@ -430,7 +431,7 @@ def _next(
             return None
         plan = runtime.pending or engine.following.next(runtime, look)
     except TurnNeededError:
-        engine.held.leave(record, is_suspect=engine.failing.is_suspect(record))
+        engine.services.turns.leave([record], is_suspect=engine.failing.is_suspect(record))
         return None
     except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
         engine.failing.fail(record, engine.failing.named(record, error))

@@ -30,7 +30,11 @@ class Held:
     services: Services
     limited: dict[str, float] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
-    claimed: set[str] = field(default_factory=set)
+
+    @property
+    def claimed(self) -> set[str]:
+        """Those that others work on."""
+        return self.services.turns.missed
 
     def __contains__(self, uuid: str) -> bool:
         """Return whether a stream is one of them, by its id."""
@@ -44,19 +48,6 @@ class Held:
         elif runtime.not_before > self.services.system_clock.monotonic():
             self.limited[uuid] = runtime.not_before
         return uuid in self
-
-    def take(self, uuid: str) -> bool:
-        """Return whether a stream that may have something to do is the round's to work on."""
-        taken = self.services.turns.take(uuid)
-        if not taken:
-            self.claimed.add(uuid)
-        return taken
-
-    def leave(self, record: StreamRecord, *, is_suspect: bool) -> None:
-        """Leave a stream to a turn, unless others work on it."""
-        self.services.turns.leave([record], is_suspect=is_suspect)
-        if record.uuid not in self.services.turns.elsewhere:
-            self.claimed.add(record.uuid)
 
     def wait_seconds(self) -> float:
         """Return the seconds until the first of the limits allows a commit, 0 where one does by now."""

@@ -114,6 +114,29 @@ def try_claim(layout: Layout, uuid: str) -> Claim | None:
     return Claim(layout, uuid, file)
 
 
+@dataclass
+class Patience:
+    """Waits for what others work on, for so many seconds of the clock since something was done."""
+
+    clock: Clock
+    seconds: float
+    _until: float | None = None
+
+    def begin(self) -> None:
+        """Have the time begin anew: something was done."""
+        self._until = None
+
+    def waits(self) -> bool:
+        """Wait a moment and return whether it did; the time may be over."""
+        now = self.clock.monotonic()
+        if self._until is None:
+            self._until = now + self.seconds
+        if now >= self._until:
+            return False
+        self.clock.sleep(_POLL_SECONDS)
+        return True
+
+
 def wait_for_claim(layout: Layout, uuid: str, name: str, *, wait_seconds: float, clock: Clock) -> Claim:
     """Claim a stream, or a table, once nobody works on it.
 

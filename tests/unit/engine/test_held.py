@@ -10,7 +10,7 @@ from lakestream import Lake, Settings
 from lakestream.clock import SystemClock
 from lakestream.engine.rounds.engine import Engine
 from lakestream.engine.rounds.notifier import Notifier
-from lakestream.storage.places.claims import claimed
+from lakestream.storage.places.claims import Patience, claimed, try_claim
 from lakestream.storage.records.registry import Registry
 from tests.properties.followed import without_spark
 
@@ -161,3 +161,30 @@ def test_what_is_flushed_is_all_that_is_there(lake: Lake) -> None:
     lake.sql("FLUSH STREAM e")
     assert lake.sql("SELECT count(*), sum(n) FROM counts").fetchall() == [(len(HOURS), len(HOURS))]
     assert lake.sql("SELECT count(*) FROM e__errors").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("wanted", ["a tick", "a recalculation"])
+def test_a_run_waits_for_who_works_on_a_stream(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    write(lake)
+    if wanted == "a recalculation":
+        lake.run()
+        lake.recalculate("s", "2025-01-01", "2025-01-02")
+    at, clock = lake._at, lake._at.system_clock
+    (record,) = at.registry.streams()
+    assert isinstance(clock, Skipping)
+    claim, began = try_claim(at.layout, record.uuid), clock.monotonic()
+    assert claim is not None
+    assert lake.run().ticks == []
+    assert clock.monotonic() - began >= at.settings.lock_wait_seconds
+    asked = Patience.waits
+
+    def released(patience: Patience) -> bool:
+        claim.release()
+        return asked(patience)
+
+    monkeypatch.setattr(Patience, "waits", released)
+    assert lake.run().ticks != []
+    assert hours(lake) == len(HOURS) - 1
+    assert {job.status for job in lake.recalculations("s")} <= {"Done"}
