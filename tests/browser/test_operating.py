@@ -20,6 +20,8 @@ pytestmark = pytest.mark.browser
 
 def go(page: Page, name: str) -> None:
     page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
+    # The part before has rows as well.
+    expect(page.get_by_role("heading", level=1, name=name, exact=True)).to_be_visible()
 
 
 def test_names_are_completed_and_results_are_shown(page: Page, shown: Shown) -> None:
