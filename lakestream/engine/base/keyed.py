@@ -136,15 +136,11 @@ def in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
 def parted(batches: list[pa.RecordBatch], schema: pa.Schema, parts: int) -> list[pa.Table]:
     """Return the rows of each part of the groups, as :func:`in_part`; lets go of the batches on the way."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if parts == 1:
-        return [pa.Table.from_batches(batches, schema)]
-    found: list[list[pa.RecordBatch]] = [[] for _ in range(parts)]
+    found = [[schema.empty_table()] for _ in range(parts)]
     batches.reverse()
     while batches:
-        batch = batches.pop()
-        of = pc.bit_wise_and(batch["gid"], parts - 1)
+        rows = pa.Table.from_batches([batches.pop()])
         for part, own in enumerate(found):
-            own.append(batch.filter(pc.equal(of, part)))
-    return [pa.Table.from_batches(own, schema) for own in found]
+            own.append(in_part(rows, part, parts))
+    return [pa.concat_tables(own) for own in found]
