@@ -15,7 +15,7 @@ from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import DUCKDB
 from lakestream.engine.rounds.runtime import Services, StreamRuntime, mark_of
 from lakestream.engine.rounds.soundness import standing
-from lakestream.engine.ticks.tick import Tick
+from lakestream.engine.ticks.tick import UNLIMITED, Tick
 from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.engine.windows.once.rebuilding import rebuild_plan
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-
-_UNLIMITED = 2**62
-"""Windows of a tick that may be as many as there are; a number can be added to it."""
 
 
 @dataclass
@@ -282,8 +279,7 @@ class Loader:
             plan=plan,
             state=state,
             history=history_of(runtime.record, runtime.stream.definition),
-            # What is there already was within the limit tick by tick, which are followed as one.
-            max_windows=_UNLIMITED if unlimited or output_committed else most,
+            max_windows=UNLIMITED if unlimited else most,
             epoch=self.services.epoch,
             output_committed=output_committed,
             outbox=self.services.outbox,
