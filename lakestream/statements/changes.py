@@ -44,7 +44,7 @@ class RowChanges:
         count = delete_where(
             self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only)
         )
-        return Result(message=f"deleted {count} row{'s' if count != 1 else ''}")
+        return Result.of_rows("deleted", count)
 
     def update(self, statement: model.Update, database: str) -> Result:
         """UPDATE … SET … WHERE …: one commit."""
@@ -56,7 +56,7 @@ class RowChanges:
         }
         table = self.catalog.handles.latest(info.path)
         count = update_where(table, assignments, self._predicate(statement.where, info, only))
-        return Result(message=f"updated {count} row{'s' if count != 1 else ''}")
+        return Result.of_rows("updated", count)
 
     def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
         parts = [] if only is None else [f"{delta_name(TBNAME)} = {delta_text(only)}"]

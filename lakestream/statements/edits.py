@@ -171,7 +171,7 @@ class Editor:
             rows = _stacked(tables)
             self._insert(info, rows)
             count += rows.num_rows
-        return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")
+        return Result.of_rows("inserted", count)
 
     def _target_rows(self, target: model.InsertTarget, database: str) -> tuple[TableInfo, pa.Table]:
         name = target.table.name

@@ -127,7 +127,7 @@ class TableStatements:
             )
         with self.at.changing("INSERT", [info]):
             self.at.editor().insert_arrow(info, rows.rename_columns(names))
-        return Result(message=f"inserted {rows.num_rows} row{'s' if rows.num_rows != 1 else ''}")
+        return Result.of_rows("inserted", rows.num_rows)
 
     def update(self, statement: model.Update) -> Result:
         """UPDATE."""

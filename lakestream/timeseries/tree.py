@@ -171,7 +171,7 @@ class TreeEngine:
             count = self.writer.write([replace(block, row_by_row=True)])
         except LakestreamError as error:
             raise error.at(place_of(statement.place)) from None
-        return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")
+        return Result.of_rows("inserted", count)
 
     def insert(self, device: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
         """Insert points of a device, given as mappings or as an Arrow table with ``ts``, in one commit.

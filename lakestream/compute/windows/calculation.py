@@ -19,6 +19,7 @@ from lakestream.compute.expressions.inner_windows import cut_rows, has_clauses, 
 from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS, Timeline
 from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
 from lakestream.compute.expressions.row_functions import rewrite_calls
+from lakestream.compute.qualified import without_databases
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError
 from lakestream.language.common.dialect import DURATION_FUNCTION
 from lakestream.language.common.functions import Meaning
@@ -254,7 +255,8 @@ class _Rewriter:
         """Rewrite functions first (they need the tables), then tables, then names."""
         self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         meaning = Meaning(self.scope.zone, made(self.now, {}) if self.now else None)
-        query = cast("exp.Query", functions_in_spark(query.copy(), meaning, self.fragment))
+        query = without_databases(query.copy())
+        query = cast("exp.Query", functions_in_spark(query, meaning, self.fragment))
         for select in list(query.find_all(exp.Select)):
             if any(starred(item) for item in select.selects):
                 self.with_columns(select)

@@ -23,7 +23,8 @@ SHOWN_ROWS = 100
 class Result:
     """Rows of a statement. Times come as datetimes in UTC; ``message`` is what there is to say beside them.
 
-    ``truncated``: there were more rows than were asked for; ``spark`` gives the session of :meth:`to_spark`.
+    ``truncated``: there were more rows than were asked for; ``written`` is how many a statement has inserted,
+    changed or deleted, None for one that does none of it; ``spark`` gives the session of :meth:`to_spark`.
     The rows are an Arrow stream for whatever takes one (DuckDB, Polars, :meth:`lakestream.Lake.insert`).
     """
 
@@ -35,11 +36,13 @@ class Result:
         arrow: pa.Table | None = None,
         message: str = "",
         truncated: bool = False,
+        written: int | None = None,
         spark: Callable[[], SparkSession] | None = None,
     ) -> None:
         self.columns = tuple(columns) if arrow is None else tuple(arrow.column_names)
         self.message = message
         self.truncated = truncated
+        self.written = written
         self._rows = list(rows)
         self._arrow = arrow
         self._spark = spark
@@ -49,11 +52,22 @@ class Result:
         """The rows as the Arrow table that they came as, None when they came otherwise."""
         return self._arrow
 
+    @classmethod
+    def of_rows(cls, did: str, count: int) -> Result:
+        """Return what a statement says that has ``inserted``, ``updated`` or ``deleted`` rows."""
+        return cls(message=f"{did} {count} row{'s' if count != 1 else ''}", written=count)
+
     def first(self, limit: int) -> Result:
         """Return the result with no more than its first ``limit`` rows."""
         if self._arrow is None:
             more = len(self._rows) > limit
-            return Result(self.columns, self._rows[:limit], message=self.message, truncated=more)
+            return Result(
+                self.columns,
+                self._rows[:limit],
+                message=self.message,
+                truncated=more,
+                written=self.written,
+            )
         more = self._arrow.num_rows > limit
         return Result(arrow=self._arrow.slice(0, limit), message=self.message, truncated=more)
 
@@ -65,6 +79,7 @@ class Result:
             arrow=self._arrow,
             message=self.message,
             truncated=self.truncated,
+            written=self.written,
             spark=spark,
         )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, UnsupportedError
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import Token, TokenType
 
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.dialect import SparkFunctions
@@ -25,8 +25,6 @@ from lakestream.language.common.source import Source, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from sqlglot.tokens import Token
 
     from lakestream.language.expressions.inner_windows import PlaceOf
     from lakestream.language.model import Fragment
@@ -88,7 +86,26 @@ def _refuse_hints(f: Fragment) -> None:
 
 
 def _tokens(sql: str) -> list[Token]:
-    return _DIALECT.tokenize(sql)
+    """Return the tokens of a text; of ``INTERVAL '1 hour'``, which may become ``'1' HOUR``, word by word."""
+    found = _DIALECT.tokenize(sql)
+    return [
+        word
+        for before, token in zip([None, *found], found, strict=False)
+        for word in (_words(token) if _is_length(before, token) else [token])
+    ]
+
+
+def _is_length(before: Token | None, token: Token) -> bool:
+    is_text = token.token_type is TokenType.STRING
+    return is_text and before is not None and before.token_type is TokenType.INTERVAL
+
+
+def _words(token: Token) -> list[Token]:
+    """Return the words of a text as tokens at its place."""
+    return [
+        Token(token.token_type, word, token.line, token.col, token.start, token.end)
+        for word in token.text.split()
+    ]
 
 
 def _said(tokens: list[Token]) -> Iterator[Token]:

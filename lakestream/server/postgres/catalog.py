@@ -7,6 +7,7 @@ nothing else in reach.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -78,6 +79,7 @@ _TYPES = {
 """Types by number: name, name in words, category, size in bytes."""
 _KINDS = {"name": "VARCHAR", "char": "VARCHAR", "text": "VARCHAR", "oid": "BIGINT", "xid": "BIGINT"}
 _RENAMED = {"user": "current_user", "json_build_object": "json_object"}
+_CALL = re.compile(r"(\w+)\(")
 _REGISTERED = {"regclass": "regclass_name", "regtype": "regtype_name"}
 _SESSION = frozenset(
     {
@@ -179,7 +181,7 @@ class Catalog:
     async def ask(self, tree: exp.Query, here: str, settings: Mapping[str, str], seen: Seen) -> pa.Table:
         """Return the rows of a query; ``here`` is the current database. Raises PgError."""
         engine = await asyncio.to_thread(self._filled, seen, here, settings)
-        sql = self._rewritten(_named(tree)).sql(dialect="duckdb")
+        sql = self._rewritten(as_named(tree)).sql(dialect="duckdb")
         running = asyncio.ensure_future(asyncio.to_thread(_rows, engine, sql))
         try:
             return await asyncio.wait_for(asyncio.shield(running), self._seconds or None)
@@ -285,16 +287,32 @@ class Catalog:
         return node
 
 
-def _named(tree: exp.Query) -> exp.Query:
+def as_named(tree: exp.Query) -> exp.Query:
     """Return a query whose columns have the names that PostgreSQL gives them."""
     named = tree.copy()
     for one in named.selects:
         if not isinstance(one, exp.Alias | exp.Column | exp.Star) or _function(one):
-            called = one.expression if isinstance(one, exp.Dot) else one
-            one.replace(
-                exp.alias_(one.copy(), _function(called) or one.alias_or_name or "?column?", quoted=True)
-            )
+            one.replace(exp.alias_(one.copy(), _name_of(one) or "?column?", quoted=True))
     return named
+
+
+def _name_of(node: exp.Expr) -> str:
+    """Return what PostgreSQL calls a column: its function, or what a cast is of; empty for nothing."""
+    match node:
+        case exp.Cast():
+            return _name_of(node.this) or _kind_of(node.to)
+        case exp.Paren() | exp.Window() | exp.Filter() | exp.WithinGroup():
+            return _name_of(node.this)
+        case exp.Dot():
+            return _name_of(node.expression)
+        case _:
+            return _called(node) or node.alias_or_name
+
+
+def _called(node: exp.Expr) -> str:
+    """Return the name that PostgreSQL writes a function with."""
+    written = _CALL.match(node.sql(dialect="postgres")) if isinstance(node, exp.Func) else None
+    return written[1].lower() if written else _function(node)
 
 
 def _own_call(name: str, argument: exp.Expr) -> exp.Expr:

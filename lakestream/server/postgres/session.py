@@ -16,8 +16,9 @@ from lakestream.errors import LakestreamError, StatementError
 from lakestream.language import model, parse_script
 from lakestream.server.api.asking import run_statements
 from lakestream.server.api.guard import RequestRefused
-from lakestream.server.postgres.catalog import Catalog, Visit, is_about_catalog, parsed, seen
+from lakestream.server.postgres.catalog import VERSION, Catalog, Visit, is_about_catalog, parsed, seen
 from lakestream.server.postgres.failing import problem_told, refusal, told
+from lakestream.server.postgres.forms import in_lakes_words
 from lakestream.server.postgres.values import told_rows
 from lakestream.server.postgres.wording import filled, parameters, split, worded
 from lakestream.server.shown.documents import StatementRequest
@@ -45,7 +46,8 @@ _WITH_ROWS = (
     model.ExplainStream,
 )
 _NOTHING_TO_DO = re.compile(
-    r"(set\s+(session\s+characteristics|transaction|time\s+zone)|reset|discard|deallocate|close|unlisten)\b",
+    r"(set\s+(session\s+characteristics|transaction|time\s+zone)|reset|discard|deallocate|close|unlisten"
+    r"|savepoint|release)\b",
     re.IGNORECASE,
 )
 """What is about a session's state where a lake has none: transactions, settings, statements kept."""
@@ -60,6 +62,7 @@ _SETTINGS = {
     "max_index_keys": "32",
     "max_identifier_length": "128",
     "is_superuser": "off",
+    "server_version_num": f"{VERSION.partition('.')[0]}0000",
 }
 """What a session has beside what the protocol tells of it and what is SET; none of it has an effect."""
 _logger = logging.getLogger("lakestream.postgres")
@@ -69,10 +72,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a statement gave: columns (None: none) and rows, what there is to say, whether there are more."""
+    """What a statement gave: columns (None: none) and rows, what there is to say, whether there are more.
+
+    Without columns the rows are those that were written, of which only the number is told.
+    """
 
     columns: list[ResultColumn] | None
-    rows: list[tuple[Any, ...]]
+    rows: Sequence[Any]
     message: str = ""
     truncated: bool = False
 
@@ -170,17 +176,22 @@ class LakeSession(BaseSession):
     def _gives_rows(self, sql: str, kinds: Sequence[int]) -> bool:
         """Return whether a statement gives rows, and so may be run to learn their columns."""
         try:
-            script = parse_script(worded(sql, [None] * len(kinds), kinds, self._home))
+            script = parse_script(self._worded(sql, [None] * len(kinds), kinds))
         except StatementError as error:
             raise told(error) from None
         return all(isinstance(one, _WITH_ROWS) for one in script)
 
+    def _worded(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> str:
+        """Return a statement with its values as a lake reads it."""
+        meant = in_lakes_words(filled(sql, values, kinds), self._home)
+        return worded(sql, values, kinds, self._home) if meant is None else meant
+
     async def _ask_lake(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
-        asked = StatementRequest(sql=worded(sql, values, kinds, self._home), database=self.database)
+        asked = StatementRequest(sql=self._worded(sql, values, kinds), database=self.database)
 
         def answer(result: Result, database: str) -> tuple[Answer, str]:
             if not result.columns:
-                return Answer(None, [], result.message), database
+                return Answer(None, range(result.written or 0), result.message), database
             columns, rows = told_rows(result.to_arrow())
             return Answer(columns, rows, result.message, result.truncated), database
 
@@ -284,9 +295,11 @@ class Asked(Portal):
             self._answer = await self._ask()
         return self._answer
 
-    async def execute(self, max_rows: int) -> tuple[list[tuple[Any, ...]], bool]:
+    async def execute(self, max_rows: int) -> tuple[Sequence[Any], bool]:  # type: ignore[override]
         """Return the next rows, and whether that many were asked for. Raises PgError where there are more."""
         answer = await self.answer()
+        if answer.columns is None:
+            return answer.rows, False
         end = self._sent + max_rows if max_rows > 0 else len(answer.rows)
         if answer.truncated and (max_rows <= 0 or end > len(answer.rows)):
             error = StatementError(

@@ -413,3 +413,17 @@ def test_what_spark_reads_of_a_function_is_read_here() -> None:
             if error.code == "SYNTAX":
                 refused.append(query)
     assert not refused
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("INTERVAL '1 hour'", "INTERVAL '1' HOUR"),
+        ("interval '-3000 day' * 2", "INTERVAL '-3000' DAY * 2"),
+        ("INTERVAL '7 days 2 hours'", "INTERVAL '7 days 2 hours'"),
+        ("INTERVAL '1-2' YEAR TO MONTH", "INTERVAL '1-2' YEAR TO MONTH"),
+    ],
+)
+def test_an_interval_may_have_its_unit_in_the_text(said: str, meant: str) -> None:
+    fragment = check_query(Fragment(f"SELECT v + {said} AS x FROM t"))
+    assert parse_query(fragment).sql("spark") == f"SELECT v + {meant} AS x FROM t"

@@ -167,6 +167,32 @@ def test_statements_of_a_lake_say_what_they_did(ada: psycopg.Connection[Any]) ->
     ada.execute("DROP TABLE made")
 
 
+@pytest.mark.parametrize("prepare", [False, True])
+def test_a_statement_that_writes_says_how_many_rows(ada: psycopg.Connection[Any], *, prepare: bool) -> None:
+    ada.execute("CREATE TABLE counted (ts TIMESTAMP, v INT)")
+    for sql, count in (
+        ("INSERT INTO counted VALUES ('2026-01-01', 1), ('2026-01-02', 2), ('2026-01-03', 3)", 3),
+        ("INSERT INTO counted SELECT ts, n FROM power", 2),
+        ("UPDATE counted SET v = 9 WHERE v > 1 AND ts > '2026-01-01'", 2),
+        ("DELETE FROM counted WHERE v = 7", 0),
+        ("DELETE FROM counted WHERE v = 9", 2),
+    ):
+        assert ada.execute(sql, prepare=prepare).rowcount == count
+    ada.execute("DROP TABLE counted")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT main.power.n FROM main.power WHERE main.power.n > 1",
+        "SELECT max(main.power.n) AS n FROM main.power GROUP BY main.power.note ORDER BY n DESC LIMIT 1",
+        "SELECT max(x) FROM (SELECT main.power.n AS x FROM main.power) AS q",
+    ],
+)
+def test_a_column_may_be_named_with_its_database(ada: psycopg.Connection[Any], sql: str) -> None:
+    assert ada.execute(sql).fetchone() == (2,)
+
+
 def test_errors_have_postgresqls_codes_and_ours(ada: psycopg.Connection[Any]) -> None:
     with pytest.raises(psycopg.errors.UndefinedTable, match="TABLE_NOT_FOUND") as error:
         ada.execute("SELECT * FROM nothing")

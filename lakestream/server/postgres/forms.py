@@ -1,0 +1,289 @@
+"""What only PostgreSQL says, in the words of a lake: forms of a query whose functions stay the lake's.
+
+Tools that make queries (Grafana's macros, Superset's time grains, Metabase, SQLAlchemy) write these for
+PostgreSQL whatever answers. A query that has none of them is the lake's own and stays as it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
+from sqlglot.parsers.postgres import PostgresParser
+
+from lakestream.language.common.dialect import SparkFunctions, TDengine
+from lakestream.language.common.templates import made
+from lakestream.server.postgres.catalog import as_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Form = Callable[[exp.Expr], exp.Expr]
+
+
+class _Parser(PostgresParser):
+    """PostgreSQL's grammar, in which functions are those of a lake."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+        name: build for name, build in TDengine.Parser.FUNCTIONS.items() if name != "DATE_BIN"
+    } | {"GENERATE_SERIES": PostgresParser.FUNCTIONS["GENERATE_SERIES"]}
+
+
+class _Spoken(Postgres):
+    """Queries of PostgreSQL's clients; elements of arrays and the order of NULLs are counted as in a lake."""
+
+    INDEX_OFFSET = 0
+    NULL_ORDERING = "nulls_are_small"
+    Parser = _Parser
+
+
+_SPOKEN, _LAKE = _Spoken(), SparkFunctions()
+_UNITS = (
+    ("microsecond", r"us|usecs?|microseconds?|microsecs?"),
+    ("millisecond", r"ms|msecs?|milliseconds?|millisecs?"),
+    ("second", r"s|secs?|seconds?"),
+    ("minute", r"m|mins?|minutes?"),
+    ("hour", r"h|hrs?|hours?"),
+    ("day", r"d|days?"),
+    ("week", r"w|weeks?"),
+    ("month", r"mons?|months?"),
+    ("year", r"y|yrs?|years?"),
+)
+_LENGTH = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_PLAIN = re.compile(rf"(\s*[+-]?[\d.]+\s+({'|'.join(unit for unit, _ in _UNITS)})s?\b)+\s*", re.IGNORECASE)
+"""An interval as a lake has it."""
+_MONDAY = "TIMESTAMP '2000-01-03 00:00:00'"
+"""What TimescaleDB counts its buckets from."""
+_EXTRACTED = {
+    "DOW": "dayofweek(_1) - 1",
+    "ISODOW": "weekday(_1) + 1",
+    "MILLISECOND": "date_part('SECOND', _1) * 1000",
+    "MICROSECOND": "date_part('SECOND', _1) * 1000000",
+}
+_EPOCH = "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000"
+
+
+def in_lakes_words(sql: str, connected_to: str) -> str | None:
+    """Return a query of PostgreSQL's as a lake reads it, None where no form in it is PostgreSQL's alone.
+
+    A table may be named by three names, the first of which is what the client is ``connected_to``.
+    """
+    try:
+        tree = _SPOKEN.parse(sql)[0]
+    except SqlglotError:
+        return None
+    if not isinstance(tree, exp.Query) or not _has_form(tree):
+        return None
+    for named in tree.find_all(exp.Table, exp.Column):
+        if named.text("catalog") == connected_to:
+            named.set("catalog", None)
+    meant = _rewritten(as_named(tree))
+    try:
+        return _LAKE.generate(meant, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        return None
+
+
+def _has_form(tree: exp.Expr) -> bool:
+    return any(_meant(node) is not node or _is_rewritten(node) for node in tree.walk())
+
+
+def _is_rewritten(node: exp.Expr) -> bool:
+    """Return whether sqlglot writes a node otherwise for a lake: ``~``, types of casts, ``DISTINCT ON``."""
+    is_named = isinstance(node, exp.Distinct) and bool(node.args.get("on"))
+    return is_named or isinstance(node, (exp.RegexpLike, exp.Cast))
+
+
+def _rewritten(tree: exp.Expr) -> exp.Expr:
+    # From the leaves up: what is put in a node's place is made of parts that are done.
+    for node in reversed(list(tree.walk())):
+        meant = _meant(node)
+        if meant is not node:
+            node.replace(meant)
+    return tree
+
+
+def _meant(node: exp.Expr) -> exp.Expr:
+    form = _FORMS.get(type(node))
+    return node if form is None else form(node)
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+
+def _extract(node: exp.Expr) -> exp.Expr:
+    part, value = node.name.upper().removesuffix("S"), node.expression.unnest()
+    if part == "EPOCH":
+        return _epoch(value)
+    text = _EXTRACTED.get(part)
+    return node if text is None else made(text, {"_1": value})
+
+
+def _epoch(value: exp.Expr) -> exp.Expr:
+    """Return the seconds since 1970 of an instant, or those between two."""
+    if isinstance(value, exp.Sub) and not _is_length(value.expression):
+        begin, end = _epoch(value.expression.unnest()), _epoch(value.this.unnest())
+        return exp.paren(exp.Sub(this=end, expression=begin))
+    return made(_EPOCH, {"_1": value})
+
+
+def _is_length(node: exp.Expr) -> bool:
+    return any(isinstance(part, exp.Interval) for part in node.walk()) or node.is_type("interval")
+
+
+def _interval(node: exp.Expr) -> exp.Expr:
+    unit = node.args.get("unit")
+    text = f"{node.name} {unit.name}" if isinstance(unit, exp.Var) else node.name
+    if not isinstance(node.this, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+        return node
+    meant = _length(text)
+    return node if meant is None or _PLAIN.fullmatch(text) else meant
+
+
+def _length(text: str) -> exp.Expr | None:
+    """Return an interval that is written as PostgreSQL and TimescaleDB do; None for another text."""
+    parts = _LENGTH.findall(text)
+    if not parts or _LENGTH.sub("", text).strip():
+        return None
+    units = [_unit(said) for _, said in parts]
+    if not all(units):
+        return None
+    words = (f"{number} {unit}s" for (number, _), unit in zip(parts, units, strict=True))
+    return exp.Interval(this=exp.Literal.string(" ".join(words)))
+
+
+def _unit(said: str) -> str:
+    return next((unit for unit, form in _UNITS if re.fullmatch(form, said.lower())), "")
+
+
+def _at_zone(node: exp.Expr) -> exp.Expr:
+    return _in_zone(node.this, node.args["zone"])
+
+
+def _in_zone(value: exp.Expr, zone: exp.Expr) -> exp.Expr:
+    """Return an instant as the local time of a zone; of what is a local time, the instant."""
+    name = "to_utc_timestamp" if _is_local(value.unnest()) else "from_utc_timestamp"
+    return exp.Anonymous(this=name, expressions=[value.copy(), zone.copy()])
+
+
+def _is_local(value: exp.Expr) -> bool:
+    """Return whether a value is seen to be a time without a zone: one that was made so, or a constant."""
+    if isinstance(value, exp.Cast):
+        return isinstance(value.this, exp.Literal) and value.to.is_type("timestamp")
+    return isinstance(value, exp.Anonymous) and value.name.lower() == "from_utc_timestamp"
+
+
+def _bucket(step: exp.Expr, instant: exp.Expr, origin: exp.Expr | None) -> exp.Expr:
+    parts = {"_1": _as_length(step), "_2": instant, "_3": origin or made(_MONDAY, {})}
+    return made("time_bucket(_1, _2, _3)", parts)
+
+
+def _as_length(step: exp.Expr) -> exp.Expr:
+    meant = _length(step.name) if isinstance(step, exp.Literal) and step.is_string else None
+    return step if meant is None else meant
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def _call(node: exp.Expr) -> exp.Expr:
+    given = node.expressions
+    match node.name.lower(), len(given):
+        case "timezone", 2:
+            return _in_zone(given[1], given[0])
+        case "time_bucket" | "date_bin", 2 | 3:
+            return _bucket(given[0], given[1], given[2] if len(given) == 3 else None)
+        case "to_timestamp", 1:
+            return made("timestamp_seconds(_1)", {"_1": given[0]})
+        case "to_date", 2:
+            # Patterns of to_timestamp() are PostgreSQL's in a lake, those of to_date() Spark's.
+            return made("CAST(to_timestamp(_1, _2) AS DATE)", {"_1": given[0], "_2": given[1]})
+        case _:
+            return node
+
+
+def _cast(node: exp.Expr) -> exp.Expr:
+    to: exp.DataType = node.args["to"]
+    value: exp.Expr = node.this
+    text = value.name if isinstance(value, exp.Literal) and value.is_string else None
+    if to.is_type("interval") and text is not None:
+        return _as_length(value)
+    if to.is_type("array") and text is not None:
+        return _elements(text, to)
+    if to.is_type("timestamp", "timestamptz") and text == "epoch":
+        return made("TIMESTAMP '1970-01-01 00:00:00Z'", {})
+    if to.is_type("decimal") and not to.expressions:
+        return made("CAST(_1 AS DECIMAL(38, 10))", {"_1": value})
+    if to.is_type("json", "jsonb"):
+        return value
+    return node
+
+
+def _elements(text: str, kind: exp.Expr) -> exp.Expr:
+    """Return the array of a text of PostgreSQL's: ``{a,b}``."""
+    inner = text.strip().removeprefix("{").removesuffix("}")
+    values = [part.strip().strip('"') for part in inner.split(",")] if inner.strip() else []
+    element = kind.expressions[0] if kind.expressions else exp.DataType.build("text")
+    return exp.Array(expressions=[exp.cast(exp.Literal.string(one), element.copy()) for one in values])
+
+
+def _compared(node: exp.Expr) -> exp.Expr:
+    """Return ``x = ANY(array)`` and ``x <> ALL(array)`` as being in it, and not."""
+    among = _array_of(node.expression, is_any=isinstance(node, exp.EQ))
+    if among is None or isinstance(among, exp.Query):
+        return node
+    found = made("array_contains(_1, _2)", {"_1": among, "_2": node.this})
+    return found if isinstance(node, exp.EQ) else exp.Not(this=found)
+
+
+def _array_of(quantified: exp.Expr, *, is_any: bool) -> exp.Expr | None:
+    """Return the array of ``ANY(array)``, or of ``ALL(array)``; None for something else."""
+    if is_any:
+        return cast("exp.Expr", quantified.this).unnest() if isinstance(quantified, exp.Any) else None
+    is_all = isinstance(quantified, exp.Anonymous) and quantified.name.upper() == "ALL"
+    return quantified.expressions[0] if is_all and len(quantified.expressions) == 1 else None
+
+
+def _matches(node: exp.Expr) -> exp.Expr:
+    return made("_1 RLIKE concat('(?i)', _2)", {"_1": node.this, "_2": node.expression})
+
+
+def _source(node: exp.Expr) -> exp.Expr:
+    """Return ``generate_series(…) AS t`` in FROM as a query of that name."""
+    series, alias = node.this, node.args.get("alias")
+    if not isinstance(series, exp.ExplodingGenerateSeries):
+        return node
+    columns = alias.columns if alias is not None else []
+    name = alias.name if alias is not None else "generate_series"
+    item = exp.alias_(_exploded(series), columns[0].name if columns else name, quoted=True)
+    return exp.select(item).subquery(name)
+
+
+def _series(node: exp.Expr) -> exp.Expr:
+    return node if isinstance(node.parent, exp.Table) else _exploded(node)
+
+
+def _exploded(node: exp.Expr) -> exp.Expr:
+    parts = {"_1": node.args["start"], "_2": node.args["end"]}
+    step = node.args.get("step")
+    if step is None:
+        return made("explode(sequence(_1, _2))", parts)
+    return made("explode(sequence(_1, _2, _3))", parts | {"_3": _as_length(step)})
+
+
+_FORMS: Mapping[type[exp.Expr], Form] = {
+    exp.Extract: _extract,
+    exp.Interval: _interval,
+    exp.AtTimeZone: _at_zone,
+    exp.Anonymous: _call,
+    exp.Cast: _cast,
+    exp.EQ: _compared,
+    exp.NEQ: _compared,
+    exp.RegexpILike: _matches,
+    exp.Localtimestamp: lambda _: exp.CurrentTimestamp(),
+    exp.ExplodingGenerateSeries: _series,
+    exp.Table: _source,
+}

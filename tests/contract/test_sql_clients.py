@@ -1,0 +1,97 @@
+"""Queries as tools make them for PostgreSQL, answered by Spark: the rows are those that PostgreSQL gives."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakestream.lake import Lake
+from lakestream.server.postgres.forms import in_lakes_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.settings import Settings
+
+pytestmark = pytest.mark.spark
+
+TABLES = """
+CREATE TABLE t (ts TIMESTAMP, g VARCHAR(10), v INT, day DATE);
+INSERT INTO t VALUES ('2025-01-05 00:00:00', 'a', 1, '2025-01-05'), ('2025-01-05 00:04:59.5', 'b', 2, NULL),
+  ('2025-01-05 01:07:00', 'a', 4, '2025-01-06')
+"""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings: Settings) -> Iterator[Lake]:
+    with Lake(str(tmp_path_factory.mktemp("clients") / "lake"), spark=spark, settings=settings) as lake:
+        lake.sql(TABLES)
+        yield lake
+
+
+def at(hour: int, minute: int = 0, second: float = 0) -> datetime:
+    return datetime(2025, 1, 5, hour, minute, int(second), int(second % 1 * 1_000_000), tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        # $__timeGroup, $__timeEpoch, $__timeGroup with TimescaleDB
+        (
+            'SELECT floor(extract(epoch from ts)/300)*300 AS "time", sum(v) FROM t GROUP BY 1 ORDER BY 1',
+            [(1736035200, 3), (1736039100, 4)],
+        ),
+        ("SELECT max(extract(epoch from ts)) FROM t WHERE v = 2", [(1736035499.5,)]),
+        ("SELECT extract(epoch from max(ts) - min(ts)) FROM t", [(4020.0,)]),
+        ("SELECT extract(epoch from day) FROM t WHERE v = 1", [(1736035200.0,)]),
+        (
+            "SELECT time_bucket('300.000s',ts) AS time, count(*) FROM t GROUP BY 1 ORDER BY 1",
+            [(at(0), 2), (at(1, 5), 1)],
+        ),
+        # time grains of Superset
+        (
+            "SELECT DATE_TRUNC('hour', ts) + INTERVAL '5 minutes' * FLOOR(EXTRACT(MINUTE FROM ts)/5) FROM t",
+            [(at(0),), (at(0),), (at(1, 5),)],
+        ),
+        ("SELECT (timestamp 'epoch' + 1736035200 * interval '1 second')::timestamptz", [(at(0),)]),
+        (
+            "SELECT v FROM t WHERE ts >= TO_TIMESTAMP('2025-01-05 01:00:00.000', 'YYYY-MM-DD HH24:MI:SS.MS')",
+            [(4,)],
+        ),
+        ("SELECT v FROM t WHERE day > TO_DATE('2025-01-05', 'YYYY-MM-DD')", [(4,)]),
+        # Metabase's days of the week (a Sunday), weeks, and columns with their database and table
+        ("SELECT extract(dow from ts)::int, extract(isodow from ts)::int FROM t WHERE v = 1", [(0, 7)]),
+        (
+            "SELECT (DATE_TRUNC('week', ts + INTERVAL '1 day') + INTERVAL '-1 day')::date FROM t LIMIT 1",
+            [(date(2025, 1, 5),)],
+        ),
+        (
+            'SELECT CAST("main"."t"."ts" AS date) FROM "main"."t" GROUP BY CAST("main"."t"."ts" AS date)',
+            [(date(2025, 1, 5),)],
+        ),
+        ("SELECT min(ts AT TIME ZONE 'Asia/Tokyo') FROM t", [(at(9),)]),
+        (
+            "SELECT count(*) FROM t WHERE ts = timestamp '2025-01-05 09:00:00' AT TIME ZONE 'Asia/Tokyo'",
+            [(1,)],
+        ),
+        # and by hand
+        ("SELECT round(avg(v)::numeric, 2)::text FROM t", [("2.33",)]),
+        (
+            "SELECT g, v FROM (SELECT DISTINCT ON (g) g, v FROM t ORDER BY g, ts DESC) q ORDER BY g",
+            [("a", 4), ("b", 2)],
+        ),
+        ("SELECT v FROM t WHERE g ~* '^A' AND g <> ALL('{b,c}'::text[]) AND v = ANY(ARRAY[4, 5])", [(4,)]),
+        (
+            """SELECT s, count(v) FROM generate_series('2025-01-05'::timestamp,
+            '2025-01-05 02:00'::timestamp, '1 hour') AS s LEFT JOIN t ON date_trunc('hour', ts) = s
+            GROUP BY s ORDER BY s""",
+            [(at(0), 2), (at(1), 1), (at(2), 0)],
+        ),
+    ],
+)
+def test_rows_are_postgresqls(lake: Lake, asked: str, given: list[tuple[Any, ...]]) -> None:
+    assert lake.sql(in_lakes_words(asked, "main") or asked).fetchall() == given

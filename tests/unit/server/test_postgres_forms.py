@@ -1,0 +1,107 @@
+"""Forms of PostgreSQL's queries in the words of a lake; tests/contract/test_sql_clients.py has their rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakestream.language import parse_script
+from lakestream.server.postgres.forms import in_lakes_words
+
+FORMS = [
+    ("extract(epoch from ts)", "(UNIX_MICROS(CAST(ts AS TIMESTAMP)) / 1000000)"),
+    (
+        "extract(epoch from (b - a))",
+        "((UNIX_MICROS(CAST(b AS TIMESTAMP)) / 1000000) - (UNIX_MICROS(CAST(a AS TIMESTAMP)) / 1000000))",
+    ),
+    (
+        "date_part('epoch', ts - interval '1 hour')",
+        "(UNIX_MICROS(CAST((ts - INTERVAL '1' HOUR) AS TIMESTAMP)) / 1000000)",
+    ),
+    ("extract(dow from ts)", "(DAYOFWEEK(ts) - 1)"),
+    ("extract(isodow from ts)", "(WEEKDAY(ts) + 1)"),
+    ("extract(milliseconds from ts)", "(DATE_PART('SECOND', ts) * 1000)"),
+    ("interval '2 hrs 5 min'", "INTERVAL '2 hours 5 minutes'"),
+    ("'1 mon'::interval", "INTERVAL '1 months'"),
+    (
+        "time_bucket('300.000s', ts)",
+        "TIME_BUCKET(INTERVAL '300.000 seconds', ts, CAST('2000-01-03 00:00:00' AS TIMESTAMP))",
+    ),
+    ("date_bin('5 minutes', ts, b)", "TIME_BUCKET(INTERVAL '5 minutes', ts, b)"),
+    ("ts AT TIME ZONE 'Europe/Berlin'", "FROM_UTC_TIMESTAMP(ts, 'Europe/Berlin')"),
+    (
+        "ts AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo'",
+        "TO_UTC_TIMESTAMP(FROM_UTC_TIMESTAMP(ts, 'UTC'), 'Asia/Tokyo')",
+    ),
+    (
+        "timezone('Asia/Tokyo', timestamp '2025-01-01')",
+        "TO_UTC_TIMESTAMP(CAST('2025-01-01' AS TIMESTAMP), 'Asia/Tokyo')",
+    ),
+    ("timestamp with time zone '2025-01-01Z'", "CAST('2025-01-01Z' AS TIMESTAMP)"),
+    ("timestamp 'epoch'", "CAST('1970-01-01 00:00:00Z' AS TIMESTAMP)"),
+    ("to_timestamp(n)", "TIMESTAMP_SECONDS(n)"),
+    ("to_date(s, 'YYYY-MM-DD')", "CAST(TO_TIMESTAMP(s, 'YYYY-MM-DD') AS DATE)"),
+    ("localtimestamp", "CURRENT_TIMESTAMP()"),
+    ("x::numeric", "CAST(x AS DECIMAL(38, 10))"),
+    ("x::numeric(5,2)", "CAST(x AS DECIMAL(5, 2))"),
+    ("x::float", "CAST(x AS DOUBLE)"),
+    ("'{a,b}'::text[]", "ARRAY(CAST('a' AS STRING), CAST('b' AS STRING))"),
+    ("s::json->>'a'", "GET_JSON_OBJECT(s, '$.a')"),
+    ("s = ANY(ARRAY['a'])", "ARRAY_CONTAINS(ARRAY('a'), s)"),
+    ("s <> ALL('{}'::text[])", "NOT ARRAY_CONTAINS(ARRAY(), s)"),
+    ("s ~ 'a\\d'", "s RLIKE 'a\\\\d'"),
+    ("s !~* 'A'", "NOT (s RLIKE CONCAT('(?i)', 'A'))"),
+]
+
+
+@pytest.mark.parametrize(("said", "meant"), FORMS)
+def test_a_form_of_postgresqls_is_one_of_a_lakes(said: str, meant: str) -> None:
+    sql = in_lakes_words(f'SELECT {said} AS x FROM "main"."main"."t"', "main")
+    assert sql == f"SELECT {meant} AS x FROM `main`.`t`"
+    assert parse_script(sql)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (
+            "SELECT t FROM generate_series(1, 3) AS t",
+            "SELECT t FROM (SELECT EXPLODE(SEQUENCE(1, 3)) AS `t`) AS t",
+        ),
+        (
+            "SELECT u.n FROM generate_series(a, b, '1 hour') AS u(n)",
+            "SELECT u.n FROM (SELECT EXPLODE(SEQUENCE(a, b, INTERVAL '1' HOUR)) AS `n`) AS u",
+        ),
+        (
+            "SELECT DISTINCT ON (g) g, v FROM t ORDER BY v DESC",
+            (
+                "SELECT g, v FROM (SELECT g AS g, v AS v, ROW_NUMBER() OVER (PARTITION BY g ORDER BY v DESC) "
+                "AS _row_number FROM t) AS _t WHERE _row_number = 1"
+            ),
+        ),
+        (
+            "SELECT count(*)::int, a::text FROM t",
+            "SELECT CAST(COUNT(*) AS INT) AS `count`, CAST(a AS STRING) AS `a` FROM t",
+        ),
+        (
+            "SELECT floor(extract(epoch from a)) FROM t",
+            "SELECT FLOOR((UNIX_MICROS(CAST(a AS TIMESTAMP)) / 1000000)) AS `floor` FROM t",
+        ),
+    ],
+)
+def test_a_query_with_such_forms_is_a_lakes(said: str, meant: str) -> None:
+    assert in_lakes_words(said, "main") == meant
+    assert parse_script(meant)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT \"a\", count(*) FROM t WHERE b > now() - INTERVAL '5 minutes' GROUP BY 1",
+        "SELECT extract(hour from ts), x[0], first(v) FROM t",
+        "SELECT _wstart, count(*) FROM t INTERVAL(1h)",
+        "INSERT INTO t VALUES (1)",
+        "SELECT FROM WHERE ::",
+    ],
+)
+def test_other_statements_stay_as_they_are(sql: str) -> None:
+    assert in_lakes_words(sql, "main") is None
