@@ -5,7 +5,6 @@ from __future__ import annotations
 from lakestream.storage.rows.appended import appended_spark
 from lakestream.storage.rows.arrivals import (
     POSITION,
-    added_arrow,
     arrivals_arrow,
     arrivals_spark,
     placed_rows_arrow,
@@ -51,7 +50,6 @@ __all__ = [
     "Tables",
     "Upkeep",
     "Written",
-    "added_arrow",
     "align",
     "append",
     "appended_spark",

@@ -169,9 +169,9 @@ class Incremental:
     def summed_sql(self, rows: str) -> str:
         """Return the SQL of changed rows summed up by group, with its number (gid), and slot."""
         by = "".join(f"{name}, " for name in self.groups)
-        merged = "".join(f", {column.merged} AS {column.name}" for column in self._columns)
+        merged = "".join(f", {column.over_column} AS {column.name}" for column in self._columns)
         sums = (
-            f"SELECT {by}k{merged}, sum(n) AS n, min(low) AS low, max(high) AS high "
+            f"SELECT {by}k{merged}, count(1) AS n, min(low) AS low, max(high) AS high "
             f"FROM ({self._fallen(Fresh(rows), by)}) GROUP BY {by}k"
         )
         own = "".join(f"CAST({c.name} AS {self.types[c.name]}) AS {c.name}, " for c in self._columns)

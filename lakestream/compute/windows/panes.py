@@ -18,16 +18,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartialColumn:
-    """A column of partial aggregates: its value for one row, and the aggregate that merges values."""
+    """A column of partial aggregates: its value for one row, and the aggregate that merges values.
+
+    ``counts``: the value of a row is 1 or 0.
+    """
 
     name: str
     of_row: str
     merge: str
+    counts: bool = False
 
     @property
     def over_rows(self) -> str:
         """SQL of the aggregate over rows."""
         return f"{self.merge}({self.of_row})"
+
+    @property
+    def over_column(self) -> str:
+        """SQL of the aggregate over the column with a row's value in each; to count is quicker than a sum."""
+        return f"count(nullif({self.name}, 0L))" if self.counts else self.merged
 
     @property
     def merged(self) -> str:
@@ -90,7 +99,7 @@ def _counts(node: exp.Count | exp.CountIf) -> str:
 def _counted(name: str, counts: str, condition: str) -> PartialColumn:
     parts = [f"({part})" for part in (counts, condition) if part]
     value = f"CASE WHEN {' AND '.join(parts)} THEN 1L ELSE 0L END" if parts else "1L"
-    return PartialColumn(name, value, "sum")
+    return PartialColumn(name, value, "sum", counts=True)
 
 
 def _picked(node: exp.Expr, name: str, condition: str) -> Partial | None:

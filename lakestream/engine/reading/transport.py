@@ -14,7 +14,6 @@ from lakestream.engine.base.rows import Rows
 from lakestream.engine.reading.narrowed import said
 from lakestream.storage.delta import (
     POSITION,
-    added_arrow,
     appended_spark,
     arrivals_arrow,
     arrivals_spark,
@@ -164,23 +163,21 @@ class ArrowTransport:
         return arrow_frame(self._spark, rows).coalesce(1)
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
-        """Read the change feed by delta-rs."""
+        """Read the files of the commits, else the change feed by delta-rs."""
         rows = self._changed(path, after, upto, columns)
         if rows is None:
             return self._beside.changes(path, after, upto, columns)
         return self.frame(rows)
 
     def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Rows:
-        """Read the change feed by delta-rs, which costs no more."""
+        """Read the files of the commits, else the change feed by delta-rs."""
         rows = self._changed(path, after, upto, columns)
         if rows is None:
             return self._beside.appended(path, after, upto, columns, versions=versions)
         return Rows(self._spark, rows, lambda: self.frame(rows))
 
     def _changed(self, path: str, after: int, upto: int, columns: Sequence[str]) -> pa.Table | None:
-        table = self._tables.open(path)
-        added = added_arrow(table, after, upto, columns)
-        return changes_arrow_or_none(table, after, upto, columns) if added is None else added
+        return changes_arrow_or_none(self._tables.open(path), after, upto, columns)
 
     def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the files of the commits, else the change feed."""

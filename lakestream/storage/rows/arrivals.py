@@ -20,11 +20,11 @@ from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import stored_columns
 from lakestream.storage.places import files
 from lakestream.storage.rows.changes import CHANGE_TYPE, COMMIT_VERSION, checked_commits
-from lakestream.storage.rows.reading import TooManyRowsError, align, opened, plain
+from lakestream.storage.rows.reading import TooManyRowsError, align, opened
+from lakestream.storage.rows.written import found_in_file, is_mapped, stored_schema, with_missing
 from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.tables.datafiles import data_files, is_elsewhere
 from lakestream.storage.tables.log import CommitInfo, WrittenFile, commit_name, read_commits
-from lakestream.storage.tables.looks import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,26 +62,12 @@ def arrivals_arrow(table: Table | str, after: int, upto: int, columns: Sequence[
 
     table = opened(table)
     placed = _written(checked_commits(table, after, upto))
-    if placed is None or _is_mapped(table):
+    if placed is None or is_mapped(table):
         return None
-    schema = _schema(table, stored_columns(table.time, columns))
+    schema = stored_schema(table, stored_columns(table.time, columns))
     parts = [_rows_of(table, one, schema) for one in placed]
     rows = pa.concat_tables(parts) if parts else _with_place(schema.empty_table(), 0, 0, "insert")
     return meant_arrow(table, rows, [*columns, COMMIT_VERSION, CHANGE_TYPE, POSITION])
-
-
-def added_arrow(table: Table, after: int, upto: int, columns: Sequence[str]) -> pa.Table | None:
-    """Return what ``changes_arrow`` does, where commits only added rows: from their files, each a request.
-
-    None for other commits, for a table on a disk, where the feed costs as much, and as arrivals_arrow.
-    """
-    if not files.is_uri(table.path):
-        return None
-    commits = checked_commits(table, after, upto)
-    if not all((commit.append_only or not commit.data_change) and not commit.misread for commit in commits):
-        return None
-    rows = arrivals_arrow(table, after, upto, columns)
-    return None if rows is None else rows.select([*columns, COMMIT_VERSION, CHANGE_TYPE])
 
 
 def arrivals_spark(
@@ -90,7 +76,7 @@ def arrivals_spark(
     """Return what :func:`arrivals_arrow` does, read by Spark; None for an object store besides."""
     table = opened(table)
     placed = _written(checked_commits(table, after, upto))
-    if not placed or _is_mapped(table) or is_elsewhere(table):
+    if not placed or is_mapped(table) or is_elsewhere(table):
         return None
     parts, stored = [], stored_columns(table.time, columns)
     for changed in (False, True):
@@ -113,17 +99,6 @@ def _written(commits: Iterable[CommitInfo]) -> list[_Placed] | None:
             return None
         placed += [_Placed(file, commit.version, number) for number, file in enumerate(commit.written)]
     return placed
-
-
-def _is_mapped(table: Table) -> bool:
-    return bool(table.properties.get("delta.columnMapping.mode", "none") != "none")
-
-
-def _schema(table: Table, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of columns, with plain types."""
-    import pyarrow as pa
-
-    return plain(pa.schema([table.schema.field(name) for name in columns]).empty_table()).schema
 
 
 def _with_place(rows: pa.Table, version: int, number: int, kind: str | pa.ChunkedArray) -> pa.Table:
@@ -159,43 +134,11 @@ def _read(
     table: Table, placed: _Placed, schema: pa.Schema, more: Sequence[str] = ()
 ) -> tuple[pa.Table, pa.Table]:
     """Return the columns of a file, and the same with ``more`` as they lie there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    name = placed.file.path
-    remote = files.is_uri(table.path)
     try:
-        source = (
-            pa.BufferReader(once((table.path, name), lambda: files.read_bytes(table.path, name)))
-            if remote
-            else files.join(table.path, name)
-        )
-        with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
-            there = set(file.schema_arrow.names)
-            found = file.read([column for column in (*schema.names, *more) if column in there])
-            count = file.metadata.num_rows
+        found, count = found_in_file(table, placed.file, (*schema.names, *more))
     except FileNotFoundError:
         raise _gone(table, placed) from None
-    rows = found.select([column for column in schema.names if column in there])
-    columns = {
-        column: rows[column] if column in there else _missing(placed, schema.field(column), count)
-        for column in schema.names
-    }
-    return align(pa.table(columns) if columns else pa.table({}), schema), found
-
-
-def _missing(placed: _Placed, field: pa.Field, count: int) -> pa.Array:
-    """Return a column that a file lacks: its partition's value, or NULL for one that came later."""
-    import pyarrow as pa
-
-    text = placed.file.partition.get(field.name)
-    if text is None:
-        return pa.nulls(count, field.type)
-    if pa.types.is_timestamp(field.type):
-        text = text.rstrip("Z")
-        moment = pa.scalar(text).cast(pa.timestamp("us"))
-        return pa.repeat(moment, count).cast(pa.int64()).cast(field.type)
-    return pa.repeat(pa.scalar(text).cast(field.type), count)
+    return align(with_missing(found, placed.file, schema, count), schema), found
 
 
 def _gone(table: Table, placed: _Placed) -> StreamError:
@@ -278,12 +221,12 @@ def placed_rows_arrow(
     import pyarrow.compute as pc
 
     table = opened(table)
-    if _is_mapped(table) or "deletionVectors" in table.features:
+    if is_mapped(table) or "deletionVectors" in table.features:
         return None
     found = [set(data_files(table, version, time, *span)["path"].to_pylist()) for span in spans if time]
     paths, count = {unquote(path) for names in found for path in names}, 0
     asked = list(dict.fromkeys([*columns, *([time] if time else [])]))
-    schema = _schema(table, stored_columns(table.time, asked))
+    schema = stored_schema(table, stored_columns(table.time, asked))
     parts = [_with_place(schema.empty_table(), 0, 0, "insert")]
     for placed in _files_in_order(table, version):
         if not time or placed.file.path in paths:
@@ -315,7 +258,7 @@ def placed_rows_spark(
     table = opened(table)
     asked = [*dict.fromkeys([*columns, *([time] if time else [])])]
     placed, stored = _files_in_order(table, version), stored_columns(table.time, asked)
-    if _is_mapped(table) or is_elsewhere(table) or "deletionVectors" in table.features or not placed:
+    if is_mapped(table) or is_elsewhere(table) or "deletionVectors" in table.features or not placed:
         rows = _with_places(_numbered(spark, table, version, stored), placed)
     else:
         rows = _rows_of_files(spark, table, placed, stored, [])

@@ -10,7 +10,8 @@ from lakestream.errors import StreamError
 from lakestream.language.quoting import delta_name, quoted
 from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import stored_columns
-from lakestream.storage.rows.reading import arrow_frame, gathered, opened
+from lakestream.storage.rows.reading import arrow_frame, constant, gathered, opened
+from lakestream.storage.rows.written import added_rows
 from lakestream.storage.tables.log import CommitInfo, read_commits
 from lakestream.storage.tables.table import KeptRows, Table, first_line
 
@@ -57,16 +58,34 @@ def _changes(
     kept = table.kept_changes
     if kept is not None and kept.what == what and {*columns} <= {*kept.rows.column_names}:
         return kept.rows.select(_with_origin(columns))
-    rows = _read_changes(table, commits, after, upto, columns)
+    rows = _added(table, commits, columns)
+    if rows is None:
+        rows = _read_changes(table, commits, after, upto, columns)
     # Streams that follow one table read the same commits one after the other.
     table.kept_changes = KeptRows(what, rows) if rows.nbytes <= _KEPT_BYTES else None
     return rows
+
+
+def _added(table: Table, commits: list[CommitInfo], columns: Sequence[str]) -> pa.Table | None:
+    """Return the rows of commits that only added some, which costs less than the feed; None for others."""
+    import pyarrow as pa
+
+    stored = stored_columns(table.time, columns)
+    found = added_rows(table, commits, stored)
+    if not found:
+        return None
+    _check_versions(table.path, commits, {version for version, rows in found if rows.num_rows})
+    parts = [rows.append_column(COMMIT_VERSION, constant(version, rows.num_rows)) for version, rows in found]
+    rows = pa.concat_tables(parts)
+    rows = rows.append_column(CHANGE_TYPE, constant("insert", rows.num_rows))
+    return meant_arrow(table, rows, _with_origin(columns))
 
 
 def _read_changes(
     table: Table, commits: list[CommitInfo], after: int, upto: int, columns: Sequence[str]
 ) -> pa.Table:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
     stored = stored_columns(table.time, columns)
@@ -87,7 +106,7 @@ def _read_changes(
         raise _lost(table.path, after, upto, error) from error
     rows = meant_arrow(table, rows, _with_origin(columns))
     rows = rows.set_column(len(columns), COMMIT_VERSION, rows[COMMIT_VERSION].cast(pa.int64()))
-    _check_versions(table.path, commits, rows)
+    _check_versions(table.path, commits, set(pc.unique(rows[COMMIT_VERSION]).to_pylist()))
     return rows
 
 
@@ -177,11 +196,8 @@ def _off(path: str, version: int) -> StreamError:
     )
 
 
-def _check_versions(path: str, commits: list[CommitInfo], rows: pa.Table) -> None:
-    """Hold the rows against the log: each commit that appended rows must be among their versions."""
-    import pyarrow.compute as pc
-
-    seen = set(pc.unique(rows[COMMIT_VERSION]).to_pylist())
+def _check_versions(path: str, commits: list[CommitInfo], seen: set[int]) -> None:
+    """Hold the versions of the rows against the log: each commit that appended rows must be among them."""
     expected = {commit.version for commit in commits if commit.append_only and commit.add_rows}
     known = {commit.version for commit in commits}
     for version in sorted((expected - seen) | (seen - known)):

@@ -202,6 +202,13 @@ _PIECE_ROWS = 131_072
 """Rows that are read before they are made plain, and what the reader has of them is let go."""
 
 
+def in_pieces(rows: pa.Table) -> pa.Table:
+    """Return rows in pieces, of which one thread goes over each."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches(rows.to_batches(max_chunksize=_PIECE_ROWS), rows.schema)
+
+
 def gathered(stream: RecordBatchReader) -> pa.Table:
     """Return the rows of a stream, as :func:`plain` does; no more of them than a piece are here twice."""
     import pyarrow as pa
@@ -219,13 +226,13 @@ def gathered(stream: RecordBatchReader) -> pa.Table:
     return pa.concat_tables([*pieces, rest]) if pieces else rest
 
 
-def constant(value: int, rows: int) -> pa.ChunkedArray:
-    """Return a column of one BIGINT, in pieces that are one in memory."""
+def constant(value: int | str, rows: int) -> pa.ChunkedArray:
+    """Return a column of one BIGINT or text, in pieces that are one in memory."""
     import pyarrow as pa
 
-    piece = pa.repeat(pa.scalar(value, pa.int64()), min(rows, _PIECE_ROWS))
+    piece = pa.repeat(pa.scalar(value), min(rows, _PIECE_ROWS))
     pieces = [piece.slice(0, rows - first) for first in range(0, rows, _PIECE_ROWS)]
-    return pa.chunked_array(pieces, pa.int64())
+    return pa.chunked_array(pieces, piece.type)
 
 
 def plain(rows: pa.Table) -> pa.Table:

@@ -42,7 +42,7 @@ _MOST_PREPARED = 2_000
 _PIECE_ROWS = 32_768
 """Rows that are handed over at once, and that one thread of DuckDB goes over."""
 _SPARING = 32 << 20
-"""Bytes of each thread beyond which sums go into files, which takes little longer."""
+"""Bytes that each thread may take for sums, however few rows there are."""
 _MET = re.compile(
     r"CAST\('([^']+)' AS VARCHAR\) IN \((CAST\('[^']*' AS VARCHAR\), )*CAST\('\1' AS VARCHAR\)"
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
@@ -201,8 +201,8 @@ class SmallSession:
     def sparing(self, text: str, done: Callable[[], None]) -> pa.Table:
         """Return the rows of a query in Spark's SQL that sums up very many, with files before memory.
 
-        What does not go into files is computed with all the memory there is. ``done`` is called when what it
-        reads has been read. Raises NotExactError.
+        Its sums take no more memory than what it reads; what does not go into files is computed with all the
+        memory there is. ``done`` is called when what it reads has been read. Raises NotExactError.
         """
         import duckdb
 
@@ -215,6 +215,7 @@ class SmallSession:
 
         sql, frugal = rewritten(text, many=self.room.inlines).over(self._views), self._frugal
         frugal.share(self._relations)
+        frugal.limit(sum(held.rows.nbytes for relations in self._held.values() for held in relations))
         try:
             return frugal.answered(sql, computed)
         except NotExactError as why:
@@ -228,6 +229,10 @@ class SmallSession:
     def _frugal(self) -> SmallSession:
         """A session of a database with little memory: others need the one that this is of."""
         return SmallSession(replace(self.room, memory=min(_SPARING * self.room.threads, self.room.memory)))
+
+    def limit(self, memory: int) -> None:
+        """Have the database take so many bytes at most, but what it has room for without saying."""
+        self.connection.execute(f"SET memory_limit = '{max(memory, self.room.memory)}B'")
 
     def end_threads(self) -> None:
         """Have the database's threads end and begin anew: each keeps memory of what it has computed."""
