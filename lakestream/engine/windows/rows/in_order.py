@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _GROUPS, _CUT = "ls_passing", "ls_passed"
 _OPENED = ["_ls_gid", "_ls_low", "_ls_lasts", "_ls_counted"]
+_ENDS = ["_ls_gid", "_ls_high"]
 
 
 def is_in_order(stream: Stream, target: Target, plan: TickPlan) -> bool:
@@ -264,15 +265,16 @@ class InOrder:
 
         if not _is_cut_by_time(windows):
             return None
-        windows = windows.filter(windows["_ls_is_window"])
-        closed = windows.filter(windows["_ls_closed"])
-        fired = closed.filter(closed["_ls_lasts"])
-        due = fired.filter(fired["_ls_is_row"]).select(list(self.given.target.shape.names))
+        closed = pc.and_(windows["_ls_is_window"], windows["_ls_closed"])
+        is_open = pc.and_(windows["_ls_is_window"], pc.invert(windows["_ls_closed"]))
+        fired = pc.and_(closed, windows["_ls_lasts"])
+        is_due = pc.and_(fired, windows["_ls_is_row"])
+        due = windows.select(list(self.given.target.shape.names)).filter(is_due)
         return _Windows(
             Rows(self.given.spark, due) if due.num_rows else None,
-            fired.num_rows,
-            windows.filter(pc.invert(windows["_ls_closed"])).select(_OPENED),
-            _last_ends(closed),
+            pc.sum(fired).as_py() or 0,
+            windows.select(_OPENED).filter(is_open),
+            _last_ends(windows.select(_ENDS).filter(closed)),
         )
 
     def _in_spark(self, rows: DataFrame) -> _Windows | None:
@@ -331,12 +333,11 @@ def _is_cut_by_time(windows: pa.Table) -> bool:
     """Return whether the times of rows alone tell what windows they are in: not where some are tied."""
     import pyarrow.compute as pc
 
-    outside = windows.filter(pc.invert(windows["_ls_is_window"]))
-    if pc.any(outside["_ls_tied"]).as_py():
+    outside = pc.invert(windows["_ls_is_window"])
+    if pc.any(pc.and_(outside, windows["_ls_tied"])).as_py():
         return False
-    ordered = windows.filter(windows["_ls_is_window"]).sort_by(
-        [("_ls_gid", "ascending"), ("_ls_low", "ascending")]
-    )
+    spans = windows.select(["_ls_gid", "_ls_low", "_ls_high"]).filter(windows["_ls_is_window"])
+    ordered = spans.sort_by([("_ls_gid", "ascending"), ("_ls_low", "ascending")])
     before, after = ordered.slice(0, max(ordered.num_rows - 1, 0)), ordered.slice(1)
     overlap = pc.and_(
         pc.equal(before["_ls_gid"], after["_ls_gid"]), pc.less(after["_ls_low"], before["_ls_high"])
@@ -360,7 +361,7 @@ def _counts_sql(windows: View) -> str:
 def _last_ends(closed: pa.Table) -> pa.Table:
     """Return where the last closed window of each group ends."""
     last = closed.group_by("_ls_gid", use_threads=False).aggregate([("_ls_high", "max")])
-    return last.rename_columns(["_ls_gid", "_ls_high"])
+    return last.rename_columns(_ENDS)
 
 
 def _of_groups(groups: pa.Table, ends: pa.Table) -> pa.Array:
