@@ -66,16 +66,18 @@ def _rows_of(table: Table, file: WrittenFile, schema: pa.Schema) -> pa.Table | N
 def found_in_file(table: Table, file: WrittenFile, columns: Sequence[str]) -> tuple[pa.Table, int]:
     """Return those of the columns that a file has, as they lie there, and its number of rows.
 
-    Raises FileNotFoundError.
+    Raises FileNotFoundError where it is gone, or another one than was written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if files.is_uri(table.path):
         content = once((table.path, file.path), lambda: files.read_bytes(table.path, file.path))
-        source: pa.NativeFile | str = pa.BufferReader(content)
+        source: pa.NativeFile = pa.BufferReader(content)
     else:
-        source = files.join(table.path, file.path)
+        source = pa.OSFile(files.join(table.path, file.path))
+    if file.size not in (None, source.size()):
+        raise FileNotFoundError(file.path)
     with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as opened:
         there = set(opened.schema_arrow.names)
         return opened.read([column for column in columns if column in there]), opened.metadata.num_rows

@@ -60,12 +60,14 @@ class AddedFile:
 class WrittenFile:
     """A file of rows that a commit wrote: its path (decoded), and the partition's values as texts.
 
-    ``is_change_data``: its rows tell what became of them, in ``_change_type``.
+    ``is_change_data``: its rows tell what became of them, in ``_change_type``. ``size`` is in bytes, None
+    where it is not known.
     """
 
     path: str
     partition: dict[str, str | None]
     is_change_data: bool
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -371,7 +373,8 @@ def _written(actions: list[Action]) -> tuple[WrittenFile, ...] | None:
     if any(file.get("deletionVector") for file in files):
         return None
     return tuple(
-        WrittenFile(unquote(file["path"]), file.get("partitionValues") or {}, bool(changed)) for file in files
+        WrittenFile(unquote(file["path"]), file.get("partitionValues") or {}, bool(changed), file.get("size"))
+        for file in files
     )
 
 
