@@ -28,7 +28,7 @@ from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.dispatch import Statements
 from lakestream.statements.rounds import Rounds
 from lakestream.statements.status import stream_statuses
-from lakestream.statements.workspace import Workspace
+from lakestream.statements.workspace import Workspace, migrating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -271,10 +271,8 @@ class Lake:
         """
         if (start is None) != resync or (resync and end is not None):
             raise ValueError("recalculate() takes a start, or resync=True")
-        with self._at.writing("recalculate"):
-            return self._statements.streams.request(
-                self._statements.streams.named(stream), None if start is None else (start, end)
-            )
+        bounds = None if start is None else (start, end)
+        return self._statements.recalculate(stream, bounds)
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""
@@ -446,7 +444,8 @@ class Lake:
             self._at.catalog,
             self._at.registry,
             lambda: self._at.session,
-            lambda record: self._at.writing("migrate", [record]),
+            partial(migrating, self._at),
+            partial(self._at.writing, "migrate"),
             dry_run,
         )
         return list(migration.run(records))

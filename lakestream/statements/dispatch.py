@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from lakestream.observation.verify import Verification
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.names.table_info import TableInfo
-    from lakestream.storage.records.registry import StreamRecord
+    from lakestream.storage.records.registry import Recalculation, StreamRecord
 
     _T = TypeVar("_T")
 
 _MOMENT_SECONDS = 0.02
+
+ASKING = (model.CreateStream, model.CreateTable, model.RecalculateStream)
+"""Statements that change the lake by what Spark, or a whole table, says: they ask without the lock."""
 
 
 class Statements:
@@ -59,6 +62,11 @@ class Statements:
         if (change := self._changing.get(type(statement))) is not None:
             with self._at.changing(type(statement).__name__.upper(), tables):
                 return change(statement)
+        if isinstance(statement, ASKING):
+            return self._at.apart.run(lambda: self._written(statement, self._tables(statement)))
+        return self._written(statement, tables)
+
+    def _written(self, statement: model.Statement, tables: Sequence[TableInfo]) -> Result:
         with self._at.writing(type(statement).__name__, self._touched(statement, tables), tables):
             return self._writing[type(statement)](statement)
 
@@ -101,8 +109,20 @@ class Statements:
 
         if isinstance(statement, POINTS) or not changes_the_lake(statement):
             return self._at.tree.run(statement)
+        return self._at.apart.run(lambda: self._written_to_tree(statement))
+
+    def _written_to_tree(self, statement: TreeStatement) -> Result:
         with self._at.writing(type(statement).__name__):
             return self._at.tree.run(statement)
+
+    def recalculate(self, stream: str, bounds: tuple[str, str | None] | None) -> Recalculation:
+        """Queue a recalculation; see :meth:`lakestream.lake.Lake.recalculate`."""
+
+        def queued() -> Recalculation:
+            with self._at.writing("recalculate"):
+                return self.streams.request(self.streams.named(stream), bounds)
+
+        return self._at.apart.run(queued)
 
     def verify(self, stream: str, start: str | None, end: str | None) -> Verification:
         """Verify a stream; see :meth:`lakestream.lake.Lake.verify`."""
@@ -131,6 +151,7 @@ class Statements:
         from lakestream.engine.rounds.soundness import is_recorded
         from lakestream.storage.places.claims import work_on
 
+        _ = self._at.session  # started before there is anybody who waits
         while True:
             with self._at.writing("verify"):
                 if (
@@ -200,13 +221,19 @@ class Statements:
             model.FlushStream: self.streams.flush,
             model.RefreshView: self.streams.refresh,
             model.InsertQuery: self.tables.insert_query,
+            model.StartStream: self.streams.start,
         }
 
     @cached_property
     def _changing(self) -> Mapping[type, Callable[[Any], Result]]:
-        """What changes rows, and holds the claims of their tables."""
+        """What changes rows of tables, or what is said of them, and holds the claims of these."""
         tables = self.tables
-        return {model.Insert: tables.insert, model.Update: tables.update, model.Delete: tables.delete}
+        return {
+            model.Insert: tables.insert,
+            model.Update: tables.update,
+            model.Delete: tables.delete,
+            model.SetComment: tables.set_comment,
+        }
 
     @cached_property
     def _writing(self) -> Mapping[type, Callable[[Any], Result]]:
@@ -218,11 +245,9 @@ class Statements:
             model.CreateSubtables: tables.create_subtables,
             model.DropTable: tables.drop_table,
             model.AddColumn: tables.add_column,
-            model.SetComment: tables.set_comment,
             model.SetTag: tables.set_tag,
             model.CreateStream: streams.create,
             model.DropStream: streams.drop,
-            model.StartStream: streams.start,
             model.StopStream: streams.stop,
             model.RecalculateStream: streams.recalculate,
         }

@@ -93,12 +93,16 @@ class _Move:
 
 @dataclass(frozen=True)
 class Migration:
-    """Migrates outputs of one lake; ``writing`` takes its lock, and what ticks, for one after the other."""
+    """Migrates outputs of one lake, one after the other.
+
+    ``claiming`` keeps others from a stream and its output, ``writing`` takes the lake's lock for a moment.
+    """
 
     catalog: Catalog
     registry: Registry
     spark: Callable[[], SparkSession]
-    writing: Callable[[StreamRecord], AbstractContextManager[None]]
+    claiming: Callable[[StreamRecord], AbstractContextManager[None]]
+    writing: Callable[[], AbstractContextManager[None]]
     dry_run: bool
 
     def run(self, records: Iterable[StreamRecord]) -> Iterator[Migrated]:
@@ -106,7 +110,7 @@ class Migration:
         for record in records:
             name = f"{record.database}.{record.name}"
             try:
-                with self.writing(record):
+                with self.claiming(record):
                     yield self._of(record)
             except LakestreamError as error:
                 yield Migrated(name, record.table, "failed", why=str(error))
@@ -121,12 +125,20 @@ class Migration:
         if move is None:
             return Migrated(name, record.table, "current")
         listed = Migrated(name, record.table, "to migrate", move.dropped, move.added)
-        obstacle = self._obstacle(record, move)
-        if obstacle is not None:
-            return replace(listed, verdict="left out", why=obstacle)
-        if self.dry_run:
-            return listed
-        return replace(listed, verdict="migrated", rows=self._migrate(record, move))
+        if not self.dry_run:
+            self.spark()  # nobody waits for its start
+        with self.writing():
+            obstacle = self._obstacle(record, move)
+            if obstacle is not None:
+                return replace(listed, verdict="left out", why=obstacle)
+            if self.dry_run:
+                return listed
+            # Whoever runs the stream reads it anew, and so what its output is like.
+            self.registry.update(record.uuid, migrated=tuple(move.added))
+            self.catalog.describe(move.info, following=move.following)
+        # No stream that reads it is created meanwhile.
+        crash_point("G1")
+        return replace(listed, verdict="migrated", rows=self._migrate(move))
 
     def _move(self, stream: Stream, record: StreamRecord, target: Target) -> _Move | None:
         """Return how an output is to change, None for one that is as new ones are, or the user's."""
@@ -154,12 +166,8 @@ class Migration:
             return f"{', '.join(readers)} reads its tbname, or may: drop that stream and create it again"
         return None
 
-    def _migrate(self, record: StreamRecord, move: _Move) -> int:
+    def _migrate(self, move: _Move) -> int:
         """Write an output anew, and return its number of rows."""
-        # Whoever runs the stream reads it anew, and so what its output is like.
-        self.registry.update(record.uuid, migrated=tuple(move.added))
-        self.catalog.describe(move.info, following=move.following)
-        crash_point("G1")
         table = self.catalog.handles.latest(move.info.path)
         rows = read_spark(self.spark(), table, table.version).selectExpr(*move.selected)
         count = rewrite(table, rows)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from lakestream.engine.reading.apart import Apart
 from lakestream.errors import LakestreamError, SparkGoneError, extra
 from lakestream.statements.workspace import Workspace, tree_of
 from lakestream.storage.delta import one_look
@@ -84,7 +85,7 @@ class Rounds:
         session = OwnSession(lambda: at.shared, at.layout)
 
         def beside() -> TreeEngine:
-            return tree_of(at, Catalog(at.layout, at.clock, Tables()), session.get)
+            return tree_of(at, Catalog(at.layout, at.clock, Tables()), session.get, Apart())
 
         return TreeRounds(at.layout, at.system_clock, lambda: at.tree, beside, session.close)
 

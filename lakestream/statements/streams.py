@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
 
 from lakestream.engine.base.result import Result
 from lakestream.errors import (
@@ -20,6 +21,7 @@ from lakestream.triggers.kinds import is_periodic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakestream.engine.rounds.runtime import StreamRuntime
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.records.registry import Accepted, Recalculation, StreamChanges, StreamRecord
 
@@ -44,6 +46,16 @@ class StreamStatements:
 
     def create(self, statement: model.CreateStream) -> Result:
         """CREATE STREAM, or the other definition of one that is there."""
+        from lakestream.engine.creation.create import drop_made
+
+        uuid = self.at.apart.kept("uuid", lambda: str(uuid4()))
+        try:
+            return self._create(statement, uuid)
+        except LakestreamError:
+            drop_made(self.at.catalog, statement.definition.within(self.at.database), uuid)
+            raise
+
+    def _create(self, statement: model.CreateStream, uuid: str) -> Result:
         from lakestream.engine.base.instants import to_micros
         from lakestream.engine.creation.create import create_stream
         from lakestream.engine.rounds.notifier import check_targets
@@ -73,6 +85,7 @@ class StreamStatements:
                 chosen,
                 self.at.timezone,
                 to_micros(self.at.clock.now()),
+                uuid=uuid,
                 current=self.at.database,
                 exact_by_default=self.at.settings.exact,
                 catalogs=lambda: self.at.catalogs,
@@ -170,10 +183,19 @@ class StreamStatements:
 
     def start(self, statement: model.StartStream) -> Result:
         """START STREAM: failed ones go on, and groups that wait are taken up."""
+        from lakestream.statements.rounds import ticking
+
+        record = self._record(statement.name, if_exists=statement.if_exists)
+        if record is not None and statement.ignore_untreated:
+            with ticking(self.at, record, "START STREAM") as engine:
+                engine.skip(record)
+        records = filter(None, [record])
+        with self.at.writing("StartStream", records):
+            return self._started(statement)
+
+    def _started(self, statement: model.StartStream) -> Result:
         record = self._record(statement.name, if_exists=statement.if_exists)
         if record is not None:
-            if statement.ignore_untreated:
-                self.at.engine.skip(record)
             accepted = self._accepted(record)
             changes: StreamChanges = {"status": "Running", "last_error": None}
             if accepted is not None:
@@ -267,7 +289,7 @@ class StreamStatements:
                 "RECALCULATE of a stream in processing time: its rows have no event time to go by"
             )
         if definition.options.late.drops and bounds is not None:
-            _, target, _ = self.at.engine.next_plan(record)
+            target = self._loaded(record).target
             require_provenance("RECALCULATE STREAM", target.info, target.shape)
         by_clock = definition.options.emission.by_clock or is_periodic(definition.trigger)
         if by_clock and (bounds is not None or definition.options.emission.by_clock):
@@ -283,8 +305,13 @@ class StreamStatements:
             # A resynchronisation takes the source as it is when it is its turn.
             version=(self.at.latest_version(record.source) or 0) if bounds else 0,
             now_us=to_micros(self.at.system_clock.now()),
-            progress=lambda: self.at.engine.newest_of(record),
+            progress=lambda: self._loaded(record).newest_us,
         )
+
+    def _loaded(self, record: StreamRecord) -> StreamRuntime:
+        """Return a stream with its state, which may have to be followed from its source anew."""
+        last = self.at.registry.last(record.uuid)
+        return self.at.apart.ask(("loaded", record, last), lambda: self.at.engine.loader.load(record, *last))
 
     def _replace_stream(self, record: StreamRecord, definition: model.StreamDefinition) -> Result:
         """Give a stream another definition, and have its windows computed anew."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakestream.storage.names.metastore import CatalogTable
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import StreamRecord
+    from lakestream.storage.tables.table import Table
 
 
 @dataclass
@@ -149,7 +150,7 @@ class TableStatements:
         """Return what a user's session means by a table's name: catalogs and current schema are its own."""
         from lakestream.storage.names.metastore import find_catalog_table
 
-        return find_catalog_table(self.at.catalogs, name)
+        return self.at.apart.ask(("name", name), lambda: find_catalog_table(self.at.catalogs, name))
 
     def _attach(self, statement: model.CreateTable) -> Result:
         """Give a Delta table that is there a name; its change feed is switched on after asking.
@@ -182,19 +183,15 @@ class TableStatements:
     def _event_times(self) -> EventTimes:
         from lakestream.engine.reading.event_times import EventTimes
 
-        return EventTimes(self.at.catalog.handles, self.at.timezone, lambda: self.at.shared)
+        at = self.at
+        return EventTimes(at.catalog.handles, at.timezone, lambda: at.shared, at.apart)
 
     def _require_feed(self, info: TableInfo) -> None:
         table = self.at.catalog.handles.latest(info.path)
-        if table.has_change_feed:
-            return
-        question = f"{info.path} has no change data feed; switch it on (delta.enableChangeDataFeed)?"
-        if self.at.confirm is None or not self.at.confirm(question):
-            raise ConfirmationNeededError(
-                f"{info.path} has no change data feed, which streams need",
-                hint="answer yes, run with --yes, or switch it on yourself",
+        if not table.has_change_feed:
+            self.at.apart.ask(
+                ("feed", info.path, table.table_id), lambda: _switch_feed_on(self.at, info, table)
             )
-        switch_feed_on(table, lambda: self.at.shared)
 
     def _stable_of(self, statement: model.DropTable) -> TableInfo | None:
         """Return the super table of a subtable that is to be dropped, None for another table."""
@@ -252,3 +249,14 @@ def touches(record: StreamRecord, database: str) -> bool:
     """Return whether a stream is of a database, or reads or writes a table of it."""
     tables = [*record.compiled.reads, record.output]
     return record.database == database or any(table.startswith(f"{database}.") for table in tables)
+
+
+def _switch_feed_on(at: Workspace, info: TableInfo, table: Table) -> None:
+    """Switch the change feed of a table of others on, after asking. Raises ConfirmationNeededError."""
+    question = f"{info.path} has no change data feed; switch it on (delta.enableChangeDataFeed)?"
+    if at.confirm is None or not at.confirm(question):
+        raise ConfirmationNeededError(
+            f"{info.path} has no change data feed, which streams need",
+            hint="answer yes, run with --yes, or switch it on yourself",
+        )
+    switch_feed_on(table, lambda: at.shared)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.clock import InterruptibleClock, SystemClock
+from lakestream.engine.reading.apart import Apart
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.observation.queries import Queries
 from lakestream.storage.names.catalog import Catalog
-from lakestream.storage.places.claims import claim_of_table, claimed, given_back, try_claim
+from lakestream.storage.places.claims import MIGRATING, claim_of_table, claimed, given_back, try_claim
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
 from lakestream.storage.places.proof import prove_store
@@ -53,10 +54,10 @@ class Workspace:
     """The parts of an open lake. ``database`` is the one that names without one mean.
 
     ``queries`` are the statements that run, those of a lake beside this one too, of which ``asker`` sees
-    their own; None: all. ``given`` is the Spark session that the user gave, ``running`` the engine where
-    there is one already, ``spark`` what all lakes beside this one have too, ``leases`` what this process
-    holds of a lake that several daemons serve. Arguments and errors are those of
-    :class:`lakestream.lake.Lake`.
+    their own; None: all. ``apart`` is how a statement that holds the lock asks what takes long. ``given`` is
+    the Spark session that the user gave, ``running`` the engine where there is one already, ``spark`` what
+    all lakes beside this one have too, ``leases`` what this process holds of a lake that several daemons
+    serve. Arguments and errors are those of :class:`lakestream.lake.Lake`.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Workspace:
         self.queries: Queries = Queries(self.system_clock) if beside is None else beside.queries
         self.asker: str | None = None
         self.lock_clock = InterruptibleClock()
+        self.apart = Apart()
         self.database = DEFAULT_DATABASE
         self.given, self.confirm = self.spark.given, confirm
         self.layout = Layout(root)
@@ -171,7 +173,8 @@ class Workspace:
             from lakestream.storage.small.session import SmallSession, large_room
 
             larger = SmallSession(large_room(self.settings.duckdb_memory))
-            self._small = SmallPath(lambda: self.session, self.settings.small_path == "auto", larger)
+            is_on = self.settings.small_path == "auto"
+            self._small = SmallPath(lambda: self.session, is_on, larger, apart=self.apart)
         return self._small
 
     def interrupt(self) -> None:
@@ -250,7 +253,7 @@ class Workspace:
     @cached_property
     def tree(self) -> TreeEngine:
         """The tree of time series."""
-        return tree_of(self, self.catalog, lambda: self.session)
+        return tree_of(self, self.catalog, lambda: self.session, self.apart)
 
     @cached_property
     def outlines(self) -> Outlines:
@@ -328,7 +331,7 @@ class Workspace:
         return self.catalog.handles.latest(info.path).version if info is not None else None
 
 
-def tree_of(at: Workspace, catalog: Catalog, session: Callable[[], SparkSession]) -> TreeEngine:
+def tree_of(at: Workspace, catalog: Catalog, session: Callable[[], SparkSession], apart: Apart) -> TreeEngine:
     """Return the tree of time series of a lake for a thread, by what that works with."""
     from lakestream.timeseries.points import Guards
     from lakestream.timeseries.tree import TreeEngine
@@ -342,7 +345,7 @@ def tree_of(at: Workspace, catalog: Catalog, session: Callable[[], SparkSession]
         session,
         at.timezone,
         current=lambda: at.database,
-        guards=Guards(lambda doing: _claimed(at, doing, own), lambda: at.writing("points")),
+        guards=Guards(lambda doing: _claimed(at, doing, own), lambda: at.writing("points"), apart),
     )
 
 
@@ -358,3 +361,14 @@ def _names(at: Workspace, records: Iterable[StreamRecord], tables: Iterable[Tabl
     here = frozenset() if at.running is None else at.running.services.turns.here
     streams = {record.uuid: record.full_name for record in records if record.uuid not in here}
     return {**streams, **{claim_of_table(info.path): info.full_name for info in tables}}
+
+
+@contextmanager
+def migrating(at: Workspace, record: StreamRecord) -> Iterator[None]:
+    """Keep others from ticking a stream and from changing the rows of its output; the lake is free.
+
+    Raises BusyError STREAM_BUSY, TABLE_BUSY.
+    """
+    output = at.catalog.find_table(*record.output.split(".", 1))
+    with _claimed(at, MIGRATING, _names(at, [record], filter(None, [output]))):
+        yield

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestream.engine.reading.apart import Apart
     from lakestream.engine.reading.transport import Transport
     from lakestream.language.iotdb.values import TableMapping
     from lakestream.language.model import TableName
@@ -133,6 +134,7 @@ class MappedTables:
     tree: Tree
     spark: Callable[[], SparkSession]
     settings: Settings
+    apart: Apart
     _counted: dict[tuple[str, str, str, str], _Counted] = field(default_factory=dict)
 
     # --- which there are ---
@@ -170,6 +172,17 @@ class MappedTables:
             )
 
     def _check_device(self, mapped: Mapped, mapping: TableMapping) -> None:
+        about = ("device", mapped.origin, mapped.info.columns)
+        kind = self.apart.ask(about, lambda: self._type_of_device(mapped, mapping))
+        if kind != "string":
+            raise StatementError(
+                "DEVICE_TYPE",
+                f"device is {kind}, not a text",
+                hint="such as concat('root.ln.', site)",
+                place=place_of(mapping.device),
+            )
+
+    def _type_of_device(self, mapped: Mapped, mapping: TableMapping) -> str:
         from pyspark.errors import PySparkException
 
         table = self.tree.catalog.handles.latest(mapped.info.path)
@@ -178,13 +191,7 @@ class MappedTables:
             [(_, kind)] = rows.selectExpr(f"{mapped.device} AS {DEVICE}").dtypes
         except PySparkException as error:
             raise refused("EXPRESSION_INVALID", "device", mapping.device, error) from None
-        if kind != "string":
-            raise StatementError(
-                "DEVICE_TYPE",
-                f"device is {kind}, not a text",
-                hint="such as concat('root.ln.', site)",
-                place=place_of(mapping.device),
-            )
+        return kind
 
     def reached(self, sources: Sequence[Path]) -> list[Mapped]:
         """Return the mapped databases that patterns, or what follows them, may stand for paths of.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakestream.engine.reading.apart import Apart
     from lakestream.language.model import Value
     from lakestream.storage.delta import CommitTag, Table
     from lakestream.storage.names.table_info import TableInfo
@@ -73,11 +74,12 @@ class Block:
 class Guards:
     """What writing points holds: ``alone`` keeps other writers of points away, and tells them what is done.
 
-    ``recording`` keeps those away who make tables, for a moment.
+    ``recording`` keeps those away who make tables, for a moment; what takes long is asked ``apart``.
     """
 
     alone: Callable[[str], AbstractContextManager[None]]
     recording: Callable[[], AbstractContextManager[None]]
+    apart: Apart
 
 
 class Writer:

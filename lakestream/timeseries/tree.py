@@ -77,7 +77,7 @@ class TreeEngine:
         self.zone = zone
         self.tree = Tree(catalog.layout, catalog)
         definitions = Definitions(catalog.layout)
-        self.mapped = MappedTables(self.tree, spark, settings)
+        self.mapped, self._apart = MappedTables(self.tree, spark, settings, guards.apart), guards.apart
         self.reader = SeriesReader(self.tree, self.mapped, spark, settings, zone)
         self.triggers = Triggers(definitions, self.tree, self.mapped, clock, settings)
         self.writer = Writer(self.tree, self.triggers, guards)
@@ -119,8 +119,14 @@ class TreeEngine:
         self.tree.check_free(path)
         mapping = replace(written, table=written.table.within(self.current()))
         mapped = self.mapped.checked(path, mapping)
-        version = self.tree.catalog.handles.latest(mapped.info.path).version
-        devices = len(self.mapped.devices(mapped, version))
+        table = self.tree.catalog.handles.latest(mapped.info.path)
+
+        def counted() -> tuple[int, int]:
+            version = self.tree.catalog.handles.latest(mapped.info.path).version
+            return version, len(self.mapped.devices(mapped, version))
+
+        about = ("devices", mapped.origin, mapped.info.columns, table.table_id)
+        version, devices = self._apart.ask(about, counted)
         self.triggers.begin(mapped, version)
         self.tree.map_database(path, mapping)
         found = f"{devices} device{'s' if devices != 1 else ''}"

@@ -123,7 +123,7 @@ class Scope:
     tbname_group: int | None
     placeholders: frozenset[str]
     zone: str
-    resolve: Resolve
+    resolve: Resolve = field(compare=False)
 
 
 @dataclass

@@ -69,18 +69,31 @@ def oldest_time(table: Table, column: str, spark: Callable[[], SparkSession]) ->
     return _extreme_time(table, column, "min", spark)
 
 
+def tells_newest(table: Table, column: str) -> bool:
+    """Return whether the files' statistics tell the newest time in a column: no row need be read for it."""
+    return _told(table, column, "max") is not None
+
+
 def _extreme_time(table: Table, column: str, which: str, spark: Callable[[], SparkSession]) -> int | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    files = pa.table(table.handle.get_add_actions(flatten=True))
-    if files.num_rows == 0:
-        return None
-    values = _from_statistics(table, files, f"{which}.{table.statistic_of(column)}", column)
-    if values is None or values.null_count:
+    values = _told(table, column, which)
+    if values is None:
         values = _times(table, column, which, spark)
     found = pc.min_max(values)[which].cast(pa.timestamp("us", "UTC"))
     return None if found.as_py() is None else int(found.value)
+
+
+def _told(table: Table, column: str, which: str) -> pa.ChunkedArray | None:
+    """Return the times at one end of the files by their statistics, None where some have none."""
+    import pyarrow as pa
+
+    files = pa.table(table.handle.get_add_actions(flatten=True))
+    if files.num_rows == 0:
+        return pa.chunked_array([], pa.timestamp("us", "UTC"))
+    values = _from_statistics(table, files, f"{which}.{table.statistic_of(column)}", column)
+    return None if values is None or values.null_count else values
 
 
 def _times(table: Table, column: str, which: str, spark: Callable[[], SparkSession]) -> pa.ChunkedArray:

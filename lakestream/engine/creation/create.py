@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.compute.windows.evaluate import Way
-from lakestream.engine.base.instants import newest_time, parse_instant
+from lakestream.engine.base.instants import newest_time, parse_instant, tells_newest
 from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused
 from lakestream.engine.creation.compile import compile_record, compile_stream
@@ -30,7 +30,7 @@ from lakestream.engine.streams.target import (
 )
 from lakestream.engine.ticks.notices import event_rules
 from lakestream.engine.windows.families import family_of
-from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
+from lakestream.errors import BusyError, LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import parse_query, place_in
 from lakestream.language.model import (
@@ -43,6 +43,7 @@ from lakestream.language.model import (
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import capabilities
+from lakestream.storage.places.claims import MIGRATING, claim_of_table, work_on
 from lakestream.storage.records.registry import Compiled, StreamRecord
 from lakestream.triggers.kinds import is_each_row, is_periodic, is_session
 
@@ -51,11 +52,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakestream.engine.reading.apart import Apart
     from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
     from lakestream.output.fixed import Fixed
+    from lakestream.storage.delta import Table
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import Registry, StreamChanges
@@ -74,25 +77,26 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     zone: str,
     created_us: int,
     *,
+    uuid: str,
     current: str,
     exact_by_default: bool,
     catalogs: Callable[[], SparkSession],
 ) -> StreamRecord:
     """Check a stream, make its output table, and register it; it starts after the source's version now.
 
-    ``current`` is the database that names without one stand in, ``catalogs`` the session whose catalogs
-    USING TABLE names.
+    ``uuid`` is to be its id, ``current`` is the database that names without one stand in, ``catalogs`` the
+    session whose catalogs USING TABLE names.
 
     Raises StatementError for whatever is wrong with it; nothing is left behind then.
     """
-    uuid = str(uuid4())
     checked = _checked(small, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
     find_errors(catalog, definition)
     table = catalog.handles.latest(stream.source.info.path)
-    until, compiled = _untaken_until(stream, catalog, small.spark), checked.found(catalog)
+    version, until = _start(stream, table, catalog, small)
+    compiled = checked.found(catalog)
     # Nothing was made up to here.
-    output, shared = _output(catalogs, catalog, registry, definition, checked)
+    output, shared = _output(catalogs, small.apart, catalog, registry, definition, checked)
     errors_table(catalog, definition, uuid)
     Quarantine(definition, uuid).of_source(catalog, stream.source)
     record = StreamRecord(
@@ -102,7 +106,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
         sql=definition.text,
         status="Running",
         created_us=created_us,
-        start_version=table.version,
+        start_version=version,
         source_id=table.table_id,
         output=f"{output.database}.{output.name}",
         source=f"{stream.source.info.database}.{stream.source.info.name}",
@@ -163,7 +167,7 @@ def replace_stream(
         catalog.drop_table(*record.output.split(".", 1))
         create_output(catalog, checked.stream, definition, checked.shape, small.spark)
     taken = definition.options.wants_history
-    until = _untaken_until(checked.stream, catalog, small.spark) if taken else record.until_us
+    until = _history_start(checked.stream) if taken else record.until_us
     changes: StreamChanges = {
         "sql": definition.text,
         "status": "Running",
@@ -286,6 +290,7 @@ def _checked(
     """Return a definition compiled, once nothing is wrong with it."""
     exact = _is_exact(definition, by_default=exact_by_default)
     stream = compile_stream(uuid, definition, catalog, zone, exact=exact)
+    _refuse_migrating(stream, catalog)
     _refuse_merged_tables(stream)
     _refuse_composite_key(stream)
     _refuse_unfillable(stream)
@@ -302,7 +307,7 @@ def _checked(
     )
     if exact and definition.options.view is None and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
-    _check_notified(small.spark, stream, shape)
+    _check_notified(small, stream, shape)
     checked = _Checked(stream, shape, list(result_types), list(group_types))
     _check_expected(small, catalog, checked)
     return checked
@@ -399,7 +404,7 @@ def _check_expected(small: SmallPath, catalog: Catalog, checked: _Checked) -> No
     check_results(small, result_checks(definition, shape, checked.stream.zone), shape)
 
 
-def _check_notified(spark: Callable[[], SparkSession], stream: Stream, shape: OutputShape) -> None:
+def _check_notified(small: SmallPath, stream: Stream, shape: OutputShape) -> None:
     """Let Spark check the condition of NOTIFY. Raises StatementError EXPRESSION_INVALID, NOT_SUPPORTED."""
     notification, options = stream.definition.notification, stream.definition.options
     if notification is None:
@@ -412,10 +417,25 @@ def _check_notified(spark: Callable[[], SparkSession], stream: Stream, shape: Ou
         )
     if notification.where is None:
         return
+    sql = f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})"
     try:
-        spark().sql(f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})").schema  # noqa: B018
+        small.apart.ask(("notify", sql), lambda: small.spark().sql(sql).schema)
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", "NOTIFY … WHERE", notification.where, error) from None
+
+
+def _refuse_migrating(stream: Stream, catalog: Catalog) -> None:
+    """Refuse to read an output whose columns are being made others."""
+    for info in stream.tables.values():
+        if info.kind != "output":
+            continue
+        work = work_on(catalog.layout, claim_of_table(info.path))
+        if work is not None and work.doing == MIGRATING:
+            raise BusyError(
+                "TABLE_BUSY",
+                f"process {work.pid} migrates {info.database}.{info.name}",
+                hint="try again when that has ended",
+            )
 
 
 def _refuse_merged_tables(stream: Stream) -> None:
@@ -499,6 +519,7 @@ def _at_calculation(definition: StreamDefinition, make: _MakeShape) -> OutputSha
 
 def _output(
     spark: Callable[[], SparkSession],
+    apart: Apart,
     catalog: Catalog,
     registry: Registry,
     definition: StreamDefinition,
@@ -507,8 +528,17 @@ def _output(
     """Return the output table, and whether it may hold rows that are not this stream's."""
     database = definition.output.database or definition.name.database or ""
     info = catalog.find_table(database, definition.output.name)
+    stream, shape = checked.stream, checked.shape
+    if info is None and _is_made_by_spark(definition):
+        # It is there for the next try, and is not the stream's until that one registers it.
+        apart.ask(
+            ("output", stream.uuid, shape), lambda: create_output(catalog, stream, definition, shape, spark)
+        )
+        info = catalog.find_table(database, definition.output.name)
     if info is None:
-        return create_output(catalog, checked.stream, definition, checked.shape, spark), False
+        return create_output(catalog, stream, definition, shape, spark), False
+    if info.writer == stream.uuid:
+        return info, False
     if definition.options.view is not None:
         raise StatementError(
             "TABLE_EXISTS",
@@ -522,6 +552,19 @@ def _output(
     _refuse_without_provenance(definition, info, there)
     _refuse_rows_among_others(catalog, registry, info, there)
     return info, True
+
+
+def _is_made_by_spark(definition: StreamDefinition) -> bool:
+    """Return whether only Spark makes the output."""
+    return bool(definition.layout.catalog_name or definition.layout.clustered_by)
+
+
+def drop_made(catalog: Catalog, definition: StreamDefinition, uuid: str) -> None:
+    """Drop the output that was made for a stream which is then refused."""
+    name = definition.output.within(definition.name.database or "")
+    info = catalog.find_table(name.database or "", name.name) if _is_made_by_spark(definition) else None
+    if info is not None and info.writer == uuid:
+        catalog.drop_table(info.database, info.name)
 
 
 def _refuse_rows_among_others(
@@ -736,16 +779,32 @@ def _way_to_feed(info: TableInfo) -> str:
     return f"CREATE TABLE IF NOT EXISTS {name} LOCATION {quoted_text(info.path)} switches it on, after asking"
 
 
-def _untaken_until(stream: Stream, catalog: Catalog, spark: Callable[[], SparkSession]) -> int | None:
-    """Return the instant before which the rows there already are not the stream's, None for no such."""
+def _start(stream: Stream, table: Table, catalog: Catalog, small: SmallPath) -> tuple[int, int | None]:
+    """Return the version of its source behind which a stream starts, and before when rows are not its.
+
+    Those are the rows that are there in that version; None: there are none such. Where rows have to be read
+    for it, the stream starts behind the version of that moment.
+    """
+    options, column = stream.definition.options, stream.source.info.time_column
+    if options.wants_history or options.late.by_arrival or not column:
+        return table.version, _history_start(stream)
+
+    def found() -> tuple[int, int | None]:
+        source = catalog.handles.latest(table.path)
+        newest = newest_time(source, column, small.spark)
+        return source.version, None if newest is None else newest + 1
+
+    if tells_newest(table, column):
+        return found()
+    return small.apart.ask(("newest", table.path, table.table_id, column), found)
+
+
+def _history_start(stream: Stream) -> int | None:
+    """Return where the history begins that a stream takes, None where that is nowhere."""
     options = stream.definition.options
-    if options.late.by_arrival or not stream.source.info.time_column:
+    if options.late.by_arrival or not stream.source.info.time_column or not options.history_start:
         return None
-    if options.wants_history:
-        return parse_instant(options.history_start, stream.zone) if options.history_start else None
-    info = stream.source.info
-    newest = newest_time(catalog.handles.latest(info.path), info.time_column, spark)
-    return None if newest is None else newest + 1
+    return parse_instant(options.history_start, stream.zone)
 
 
 if TYPE_CHECKING:

@@ -70,7 +70,11 @@ def analyse(small: SmallPath, stream: Stream) -> tuple[Stream, list[str], list[s
         _refuse_calls(spark, stream)
         return analysed
 
-    return small.ask(found, small=stream.way in _SURE and _is_plain(stream))
+    is_small = stream.way in _SURE and _is_plain(stream)
+    # Whose stream it is makes no difference.
+    about = ("analyse", replace(stream, uuid=""))
+    analysed, result_types, group_types = small.ask(found, small=is_small, about=about)
+    return replace(analysed, uuid=stream.uuid), result_types, group_types
 
 
 def _is_plain(stream: Stream) -> bool:
@@ -202,7 +206,8 @@ def check_results(small: SmallPath, checks: Sequence[Check], shape: OutputShape)
         fragment, clause = check.expectation.condition, f"EXPECT {check.name}"
         sql = f"SELECT ({check.condition}) AS c FROM ({shape.nothing})"
         plain = kind_of(check.condition, known) == TRUTH
-        small.ask(partial(_refuse_no_condition, sql=sql, fragment=fragment, clause=clause), small=plain)
+        refuse = partial(_refuse_no_condition, sql=sql, fragment=fragment, clause=clause)
+        small.ask(refuse, small=plain, about=("condition", sql))
 
 
 def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str) -> None:

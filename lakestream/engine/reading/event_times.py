@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakestream.engine.reading.apart import Apart
     from lakestream.language.model import Fragment, TimeBy
     from lakestream.storage.delta import Tables
     from lakestream.storage.names.table_info import External, TableInfo
@@ -36,12 +37,13 @@ EXPRESSION_NAME = "ts"
 class EventTimes:
     """Gives tables of others their event time; dates, and times without a zone, are in ``zone``.
 
-    ``spark`` is asked for expressions alone.
+    ``spark`` is asked for expressions alone, ``apart``.
     """
 
     handles: Tables
     zone: str
     spark: Callable[[], SparkSession]
+    apart: Apart
 
     def attached(self, found: External, by: TimeBy | None) -> TableInfo:
         """Return a table of others under its name, with the event time that a statement says.
@@ -103,7 +105,8 @@ class EventTimes:
             )
         parts = tuple(dict.fromkeys(_named(info, fragment, column) for column in columns))
         sql = in_spark(tree, Meaning(self.zone), fragment).sql("spark")
-        kind = self._type(info, fragment, parts, sql)
+        about = ("time", info.path, info.columns, sql)
+        kind = self.apart.ask(about, lambda: self._type(info, fragment, parts, sql))
         try:
             check_kind(kind, by.unit, "the expression")
         except StatementError as error:

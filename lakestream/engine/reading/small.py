@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from lakestream.engine.reading.apart import Apart
 from lakestream.engine.reading.transport import ARROW, DUCKDB
 from lakestream.errors import LakestreamError
 from lakestream.storage.small.exact import NotExactError
@@ -38,6 +39,8 @@ class SmallPath:
     session: SmallSession = field(default_factory=SmallSession)
     refused: dict[Hashable, str] = field(default_factory=dict)
     """What the sessions never answer, and why."""
+    apart: Apart = field(default_factory=Apart)
+    """How Spark is asked within a statement that holds the lake's lock."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def takes(self, plan: TickPlan) -> bool:
@@ -51,22 +54,24 @@ class SmallPath:
         key: Hashable = None,
         small: bool = True,
         many: bool = False,
+        about: object = None,
     ) -> T:
         """Return the answer to a question of a session.
 
         ``key`` names questions that are put in the same SQL; ``small``: what they are about fits in here;
         ``many``: with all of its threads. What was refused about many rows once is left to Spark from then
-        on: that shows when most of the work is done.
+        on: that shows when most of the work is done. ``about`` is all that Spark's answer depends on, where
+        it may be asked apart.
         """
         if not (self.is_on and small) or (key, many) in self.refused or (key, False) in self.refused:
-            return question(self.spark())
+            return self._of_spark(question, about)
         try:
             return self._answered(question, many=many)
         except NotExactError as why:
             _log.debug("Spark is asked: %s", why)
             if key is not None and (why.always or many):
                 self.refused[key, many] = str(why)
-        return question(self.spark())
+        return self._of_spark(question, about)
 
     def why_spark(
         self, question: Callable[[SparkSession], T], *, small: bool, many: bool = False
@@ -94,6 +99,11 @@ class SmallPath:
         with self._lock:
             self.session.close()
             self.larger.close()
+
+    def _of_spark(self, question: Callable[[SparkSession], T], about: object) -> T:
+        if about is None:
+            return question(self.spark())
+        return self.apart.ask(about, lambda: question(self.spark()))
 
     def _answered(self, question: Callable[[SparkSession], T], *, many: bool) -> T:
         session = self.larger if many else self.session

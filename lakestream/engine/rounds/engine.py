@@ -359,14 +359,6 @@ class Engine:
         plans = self.services.planner(runtime).replay(runtime.position, None)
         return lambda: self.loader.replayed(runtime, plans, GroupState())
 
-    def newest_of(self, record: StreamRecord) -> int | None:
-        """Return the newest event time that a stream has taken in any group, in microseconds; None: none."""
-        import pyarrow.compute as pc
-
-        state = self.loader.load(record, *self.services.registry.last(record.uuid)).state
-        newest: int | None = pc.max(state.rows["newest"]).as_py() if state.rows is not None else None
-        return newest
-
     def _plan(self, look: Look) -> list[tuple[StreamRuntime, TickPlan]]:
         """Plan the running streams of a look; registry and sources are read once however many there are."""
         self.recalculating.resynchronise()

@@ -102,6 +102,15 @@ class StreamRuntime:
         return self.family.instants(self.record.created_us)
 
     @property
+    def newest_us(self) -> int | None:
+        """The newest event time that it has taken in any group (µs since 1970 UTC); None: none."""
+        import pyarrow.compute as pc
+
+        rows = self.state.rows
+        newest: int | None = pc.max(rows["newest"]).as_py() if rows is not None else None
+        return newest
+
+    @property
     def owns_output(self) -> bool:
         """Whether all rows of its output are of streams: a stream made the table."""
         return owns_output(self.record, self.target.info)

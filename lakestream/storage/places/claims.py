@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _FOLDER = "claims"
 _OF_TABLES = "table-"
+MIGRATING = "migrate"
+"""What is done to a table whose columns are being made others."""
 _POLL_SECONDS = 0.02
 
 _guard = threading.Lock()
