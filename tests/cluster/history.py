@@ -91,6 +91,11 @@ class History:
             else:
                 driver.ask(f"CREATE STREAM {name} {STREAMS[name].format(o=f'o_{name}')}")
 
+    @property
+    def middle(self) -> str:
+        """An event time among the rows of the catch-up, which every group has passed."""
+        return datetime.fromtimestamp((_FIRST + self.rows * 3 // 4 * _ROW_US) / 1_000_000, UTC).isoformat()
+
     def plans(self) -> int:
         """Return how many commits of plans of ticks there are."""
         return len([*(self.root / "_lakestream" / "plans" / "_delta_log").glob("*.json")])
