@@ -169,10 +169,11 @@ class Lake:
         return Lake(self.root, settings=own, create=False, confirm=confirm, beside=self)
 
     def interrupt(self) -> None:
-        """Have the computation that runs for this lake, one beside another, fail; called in another thread.
+        """Have what is computed for this lake, one beside another, fail; called in another thread.
 
-        What begins afterwards is not stopped.
+        Ticks that run side by side are of it. What begins afterwards is not stopped.
         """
+        self._rounds.interrupt()
         self._at.interrupt()
 
     def close(self) -> None:

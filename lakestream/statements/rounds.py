@@ -87,7 +87,7 @@ class Rounds:
         def beside() -> TreeEngine:
             return tree_of(at, Catalog(at.layout, at.clock, Tables()), session.get, Apart())
 
-        return TreeRounds(at.layout, at.system_clock, lambda: at.tree, beside, session.close)
+        return TreeRounds(at.layout, at.system_clock, lambda: at.tree, beside, session)
 
     @cached_property
     def lineage(self) -> Sender | None:
@@ -220,11 +220,12 @@ class Rounds:
 
     def _tick_streams(self) -> list[TickReport]:
         # To find out that there is nothing to do, others need not be kept from writing.
-        if self.at.notifier.is_waiting() and self.at.engine.is_idle():
+        seen = self.at.engine.see()
+        if self.at.notifier.is_waiting() and seen.look.is_empty:
             return []
         self._send_events(at_once=False)
         # What it records takes the lake's lock, for that moment; what it ticks nobody else does meanwhile.
-        reports = self.at.engine.round()
+        reports = self.at.engine.round(seen)
         if reports:
             self._send_events(at_once=True)
         self._note_alarms()
@@ -300,6 +301,13 @@ class Rounds:
             if all(map(self.at.notifier.is_blocked, held.blocked)):
                 return summary
 
+    def interrupt(self) -> None:
+        """Have what runs beside the rounds fail, of ticks and of the tree; called in another thread."""
+        if "lanes" in self.__dict__:
+            self.lanes.interrupt()
+        if "tree" in self.__dict__:
+            self.tree.own.interrupt()
+
     def close(self) -> None:
         """Let the ticks that run end, and what is told of them be sent."""
         if "lanes" in self.__dict__:
@@ -347,15 +355,19 @@ def _slot(at: Workspace) -> Slot:
     larger = SmallSession(at.small.larger.room)
     small = SmallPath(session.get, at.small.is_on, larger, refused=at.small.refused)
 
+    def interrupt() -> None:
+        small.interrupt()
+        session.interrupt()
+
     def close() -> None:
         small.close()
         session.close()
 
-    return Slot(Catalog(at.layout, at.clock, Tables()), session.get, small, close)
+    return Slot(Catalog(at.layout, at.clock, Tables()), session.get, small, interrupt, close)
 
 
 def _slot_here(at: Workspace) -> Slot:
     """Return what a turn works with that is taken in the thread of the rounds."""
     from lakestream.engine.lanes.slot import Slot
 
-    return Slot(at.catalog, lambda: at.session, at.small, lambda: None)
+    return Slot(at.catalog, lambda: at.session, at.small, at.interrupt, lambda: None)

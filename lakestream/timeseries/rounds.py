@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.storage.places.claims import Claim
     from lakestream.storage.places.layout import Layout
+    from lakestream.storage.sessions.jobs import OwnSession
     from lakestream.timeseries.tree import TreeEngine
 
 
@@ -27,14 +28,14 @@ class TreeRounds:
     """Runs continuous queries and triggers, one round at a time; all but the round is called by one thread.
 
     ``here`` gives the tree that the calling thread works with, ``beside`` makes one for another thread, whose
-    session ``end`` ends.
+    session is ``own``.
     """
 
     layout: Layout
     clock: Clock
     here: Callable[[], TreeEngine]
     beside: Callable[[], TreeEngine]
-    end: Callable[[], None]
+    own: OwnSession
     _pool: ThreadPoolExecutor | None = None
     _own: TreeEngine | None = None
     _running: Future[list[TickReport]] | None = None
@@ -103,7 +104,7 @@ class TreeRounds:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
-            self.end()
+            self.own.close()
 
     def _claim(self) -> Claim | None:
         claim = try_claim(self.layout, TREE)

@@ -65,9 +65,9 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     whole = Engine._plan
 
-    def counted(engine: Engine, look: Look) -> object:
+    def counted(engine: Engine, look: Look, marks: tuple[int, ...]) -> object:
         found.append(len(found))
-        return whole(engine, look)
+        return whole(engine, look, marks)
 
     monkeypatch.setattr(Engine, "_plan", counted)
     return found

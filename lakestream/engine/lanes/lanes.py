@@ -108,6 +108,11 @@ class Lanes:
             raise done.error
         return done.reports
 
+    def interrupt(self) -> None:
+        """Have what the lanes compute fail; called in another thread, and those turns that wait begin."""
+        for slot in [*self._slots]:
+            slot.interrupt()
+
     def close(self) -> None:
         """Let the running turns end, and those that wait be for whoever comes next."""
         self._queue()

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slot:
-    """A catalog with its kept handles, a session of Spark, and what is asked before it."""
+    """A catalog with its kept handles, a session of Spark, and what is asked before it.
+
+    ``interrupt`` has what the thread computes fail, and is called in another one.
+    """
 
     catalog: Catalog
     session: Callable[[], SparkSession]
     small: SmallPath
+    interrupt: Callable[[], None]
     close: Callable[[], None]

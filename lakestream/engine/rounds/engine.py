@@ -23,7 +23,7 @@ from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.recalculating import Recalculating
 from lakestream.engine.rounds.recording import Recording
 from lakestream.engine.rounds.ticking import Ticking
-from lakestream.engine.rounds.wakeups import Look, WaitCondition, WakeUpIndex
+from lakestream.engine.rounds.wakeups import Look, Seen, WaitCondition, WakeUpIndex
 from lakestream.engine.streams.write import delete_output
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
@@ -97,20 +97,24 @@ class Engine:
         self.services.epoch = to_micros(self.services.system_clock.now())
         self.restrict(uuids)
 
-    def round(self) -> list[TickReport]:
+    def see(self) -> Seen:
+        """Return what the next round is to go by; needs no lock."""
+        now_us, marks = to_micros(self.services.clock.now()), self._marks()
+        return Seen(now_us, marks, self._look(marks, now_us))
+
+    def round(self, seen: Seen) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
 
         Nothing to do gives no report. Only streams that may have something to do are looked at. What needs
         Spark is left to turns.
         """
-        now_us = to_micros(self.services.clock.now())
-        marks = self._marks()
-        look, self.held = self._look(marks, now_us), Held(self.services)
+        now_us, marks, look = seen.now_us, seen.marks, seen.look
+        self.held = Held(self.services)
         self.services.turns.missed.clear()
         if look.is_empty:
             return []
         with self.services.turns.within_round():
-            planned = self._plan(look)
+            planned = self._plan(look, marks)
             try:
                 reports = self._tick_all(planned)
             except Exception:
@@ -129,7 +133,7 @@ class Engine:
         """Run the ticks that a turn was left, or what is due of its streams; then recalculations of them."""
         try:
             if turn.planned is None:
-                return self._tick_all(self._plan(Look()))
+                return self._tick_all(self._plan(Look(), self.services.registry.marks()))
             return self._tick_all(turn.planned, are_written=True)
         except Exception:
             self.forget()
@@ -144,10 +148,6 @@ class Engine:
         self.loader.known.update(back)
         if self._wakeups is not None:
             self._wakeups = self._wakeups.busy_too(turn.uuids)
-
-    def is_idle(self) -> bool:
-        """Return whether a round would find nothing to do; needs no lock."""
-        return self._look(self._marks(), to_micros(self.services.clock.now())).is_empty
 
     def _marks(self) -> tuple[int, ...]:
         """Return how far the registry has come, as of now or, in a store, of some seconds ago."""
@@ -359,10 +359,10 @@ class Engine:
         plans = self.services.planner(runtime).replay(runtime.position, None)
         return lambda: self.loader.replayed(runtime, plans, GroupState())
 
-    def _plan(self, look: Look) -> list[tuple[StreamRuntime, TickPlan]]:
+    def _plan(self, look: Look, marks: tuple[int, ...]) -> list[tuple[StreamRuntime, TickPlan]]:
         """Plan the running streams of a look; registry and sources are read once however many there are."""
         self.recalculating.resynchronise()
-        planned, recorded = [], Recorded(self.services.registry)
+        planned, recorded = [], Recorded(self.services.registry, marks)
         running = {r.uuid for r in recorded.streams if r.status in ("Running", "Retrying")}
         self.failing.retries.keep(running)
         records = [record for record in recorded.streams if self.services.takes(record.uuid)]

@@ -58,23 +58,24 @@ class Held:
 class Recorded:
     """What is recorded of a lake's streams: read once, and again where others have recorded something since.
 
-    So what is asked of a stream while it is claimed is how it stands.
+    So what is asked of a stream while it is claimed is how it stands. ``marks`` are the registry's as far
+    as they are known, from before now.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, marks: tuple[int, ...]) -> None:
         self._registry = registry
-        self._read()
+        self._read(marks)
 
-    def _read(self) -> None:
-        self._marks = self._registry.marks()
+    def _read(self, marks: tuple[int, ...]) -> None:
+        self._marks = marks
         self._last = self._registry.last_of_all()
         self.streams = self._registry.streams()
         self._by_id = {record.uuid: record for record in self.streams}
 
     def stream(self, uuid: str) -> StreamRecord | None:
         """Return a stream, None for one that is no more."""
-        if self._marks != self._registry.marks():
-            self._read()
+        if self._marks != (marks := self._registry.marks()):
+            self._read(marks)
         return self._by_id.get(uuid)
 
     def last(self, uuid: str) -> tuple[TickPlan | None, Progress | None]:

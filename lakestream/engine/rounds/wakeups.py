@@ -42,6 +42,18 @@ class Look:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What a round goes by: the time (µs since 1970 UTC), the registry's marks, and what it looks at.
+
+    The marks are from before anything was read of the registry: what others write meanwhile is for the next.
+    """
+
+    now_us: int
+    marks: tuple[int, ...]
+    look: Look
+
+
+@dataclass(frozen=True)
 class WakeUpIndex:
     """What each stream waits for while the registry stands as it does; None: it is looked at every time."""
 

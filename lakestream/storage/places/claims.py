@@ -32,6 +32,8 @@ _OF_TABLES = "table-"
 MIGRATING = "migrate"
 """What is done to a table whose columns are being made others."""
 _POLL_SECONDS = 0.02
+_LOCKS = Path("/proc/locks")
+"""All locks of files, with the processes that hold them (it is Linux's)."""
 
 _guard = threading.Lock()
 _taken: dict[tuple[str, str], Work | None] = {}
@@ -148,7 +150,7 @@ def wait_for_claim(layout: Layout, uuid: str, name: str, *, wait_seconds: float,
     while (claim := try_claim(layout, uuid)) is None:
         if clock.monotonic() >= deadline:
             work = work_on(layout, uuid)
-            doing = "somebody works on it" if work is None else f"process {work.pid} does {work}"
+            doing = _who_holds(layout, uuid) if work is None else f"process {work.pid} does {work}"
             code = "TABLE_BUSY" if uuid.startswith(_OF_TABLES) else "STREAM_BUSY"
             raise BusyError(
                 code,
@@ -215,6 +217,19 @@ def _is_held(file: IO[bytes]) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def _who_holds(layout: Layout, uuid: str) -> str:
+    """Say who has a claim and has not said what for: for a moment's work. The kernel knows the process."""
+    pid: int | str | None = os.getpid()
+    if layout.is_local:
+        try:
+            inode = Path(layout.system_root, _FOLDER, uuid).stat().st_ino
+            locks = (line.split() for line in _LOCKS.read_text().splitlines())
+            pid = next((fields[4] for fields in locks if fields[5].endswith(f":{inode}")), None)
+        except (OSError, IndexError):
+            pid = None
+    return "somebody works on it" if pid is None else f"process {pid} works on it"
 
 
 def _opened(path: Path) -> IO[bytes]:

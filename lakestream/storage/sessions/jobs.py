@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from lakestream.storage.sessions.session import (
     check_reach,
@@ -40,6 +41,7 @@ class OwnSession:
 
     def __init__(self, shared: Callable[[], SparkSession], layout: Layout) -> None:
         self._shared, self._layout = shared, layout
+        self._tag = f"lakestream-{uuid4()}"
         self._session: SparkSession | None = None
         self._of: SparkSession | None = None
 
@@ -49,10 +51,14 @@ class OwnSession:
         if self._session is None or self._of is not shared:
             check_reach(shared, self._layout)
             self._session, self._of = statement_session(shared), shared
-            if not is_remote(self._session):
-                self._session.sparkContext.setLocalProperty(_POOL, f"{_TICKS}{next(_lanes)}")
+            _tag_thread(self._session, self._tag, f"{_TICKS}{next(_lanes)}")
         fit_cluster(self._session)
         return self._session
+
+    def interrupt(self) -> None:
+        """Have the jobs fail that the thread waits for; called in another one."""
+        if (session := self._session) is not None:
+            cancel_jobs(session, self._tag)
 
     def close(self) -> None:
         """Give the session back."""
@@ -66,11 +72,15 @@ def mark_thread(spark: SparkSession, tag: str) -> None:
 
     A server of Spark Connect gives its slots as it is set to.
     """
+    _tag_thread(spark, tag, _STATEMENTS + tag)
+
+
+def _tag_thread(spark: SparkSession, tag: str, pool: str) -> None:
     if is_remote(spark):
         spark.addTag(tag)
         return
     context = spark.sparkContext
-    context.setLocalProperty(_POOL, _STATEMENTS + tag)
+    context.setLocalProperty(_POOL, pool)
     context.setInterruptOnCancel(True)
     context.addJobTag(tag)
 

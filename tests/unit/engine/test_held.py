@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakestream.engine.rounds.runtime import TickReport
+    from lakestream.engine.rounds.wakeups import Seen
 
 STREAM = (
     "CREATE STREAM s INTERVAL(1h) SLIDING(1h) FROM readings STREAM_OPTIONS({options}) INTO hours "
@@ -68,8 +69,8 @@ def test_a_limit_that_ends_just_after_a_round_has_looked_ends_no_run(
     clock, rounds = lake._at.system_clock, Engine.round
     assert isinstance(clock, Skipping)
 
-    def slow(engine: Engine) -> list[TickReport]:
-        reports = rounds(engine)
+    def slow(engine: Engine, seen: Seen) -> list[TickReport]:
+        reports = rounds(engine, seen)
         clock.passed += 1
         return reports
 
@@ -188,3 +189,24 @@ def test_a_run_waits_for_who_works_on_a_stream(
     assert lake.run().ticks != []
     assert hours(lake) == len(HOURS) - 1
     assert {job.status for job in lake.recalculations("s")} <= {"Done"}
+
+
+def test_a_round_asks_once_and_with_each_claim_how_far_the_registry_has_come(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(lake)
+    lake.run()
+    asked, marks, clock = [], Registry.marks, lake._at.system_clock
+
+    def counted(registry: Registry) -> tuple[int, ...]:
+        asked.append(registry)
+        return marks(registry)
+
+    monkeypatch.setattr(Registry, "marks", counted)
+    lake.sql("INSERT INTO readings VALUES ('2025-01-01 06:00:00', 1)")
+    for ticks, claims in ((1, 1), (0, 1), (0, 0)):  # a stream that has just ticked is looked at again
+        asked.clear()
+        assert isinstance(clock, Skipping)
+        clock.passed += 60  # the limit of the output's commits holds nothing
+        assert len(lake.tick_once()) == ticks
+        assert len(asked) == 1 + claims

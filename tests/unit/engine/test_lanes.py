@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,6 +19,7 @@ from lakestream.engine.lanes.lanes import WORTH_SECONDS, Lanes
 from lakestream.engine.rounds.engine import Engine
 from lakestream.engine.rounds.loading import Loader
 from lakestream.errors import BusyError, SparkGoneError, StatementError
+from lakestream.lake import workspace_of
 from lakestream.statements.workspace import Workspace
 from lakestream.storage.places.claims import try_claim, work_on
 from lakestream.storage.sessions.jobs import OwnSession
@@ -347,9 +349,9 @@ def test_what_turns_record_makes_no_round_look_at_all_streams(
     looks = list[object]()
     plan = Engine._plan
 
-    def noted(engine: Engine, look: Look) -> object:
+    def noted(engine: Engine, look: Look, marks: tuple[int, ...]) -> object:
         looks.append(look.streams)
-        return plan(engine, look)
+        return plan(engine, look, marks)
 
     monkeypatch.setattr(lake._at.engine, "_plan", partial(noted, lake._at.engine))
     spark.gate.clear()
@@ -359,3 +361,35 @@ def test_what_turns_record_makes_no_round_look_at_all_streams(
     assert finish(lake, spark) == ["slow"]
     own = next(record.uuid for record in lake._at.registry.streams() if record.name == "slow")
     assert looks == [{own}] * 2
+
+
+def test_ticks_side_by_side_are_interrupted_with_their_lake(
+    lake: Lake, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Semaphore(0)
+
+    def interrupted(_: OwnSession) -> None:
+        spark.error = StatementError("STATEMENT_INTERRUPTED", "it was ended")
+        ended.release()
+
+    monkeypatch.setattr(OwnSession, "interrupt", interrupted)
+    write(lake, "slow", "slow2")
+    spark.gate.clear()
+    assert begin(lake) == []
+    spark.wait(2)
+    lake.interrupt()
+    assert [ended.acquire(blocking=False) for _ in range(3)] == [True, True, False]
+    spark.gate.set()
+    lake.close()
+
+
+def test_who_works_on_a_stream_for_a_moment_is_named(lake: Lake) -> None:
+    record = workspace_of(lake).registry.streams()[0]
+    claim = try_claim(workspace_of(lake).layout, record.uuid)
+    assert claim is not None
+    with (
+        Lake(lake.root, settings=_settings()) as other,
+        pytest.raises(BusyError, match=rf"STREAM_BUSY: .*process {os.getpid()} works on it"),
+    ):
+        other.sql(f"DROP STREAM {record.name}")
+    claim.release()
