@@ -81,6 +81,7 @@ integrations: setup ## operators by Airflow, assets by Dagster, models by dbt, l
 followed: setup ## streams that follow every table they read, and views, over random histories (ARGS="--count 100 --seed 7")
 	@$(RUN)/python -m tests.properties.followed $(ARGS)
 	@$(RUN)/python -m tests.properties.views $(ARGS)
+	@$(RUN)/python -m tests.properties.kept $(ARGS)
 	@$(RUN)/python -m tests.properties.tpch $(ARGS)
 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")

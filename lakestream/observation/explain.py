@@ -15,6 +15,7 @@ from lakestream.engine.windows.once.rebuilding import REBUILD
 from lakestream.storage.records.registry import TickPlan
 
 if TYPE_CHECKING:
+    from lakestream.compute.windows.keyed.keys import Keys
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.storage.records.registry import Recalculation, StreamRecord
@@ -63,12 +64,21 @@ def _refreshed(stream: Stream) -> list[tuple[str, str]]:
     if stream.keys is None:
         why = ", not by keys: ".join(filter(None, (view.why, stream.why_whole)))
         return [("refresh", f"as a whole, with each change: {why}")]
-    lines = [("refresh", f"incremental, by the keys {stream.keys.said}: those that a change touches")]
-    if stream.keys.anywhere:
-        lines.append(
-            ("refresh", f"as a whole, with each change of {', '.join(sorted(stream.keys.anywhere))}")
-        )
+    by = "the one key of all rows" if stream.keys.is_total else f"the keys {stream.keys.said}"
+    lines = [("refresh", f"incremental, by {by}: those that a change touches"), _moved(stream.keys)]
+    if nowhere := stream.keys.leading_nowhere:
+        lines.append(("refresh", f"as a whole, with each change of {', '.join(sorted(nowhere))}"))
     return lines
+
+
+def _moved(keys: Keys) -> tuple[str, str]:
+    """Say what changed rows move, or why a key that they touch is computed from all of its rows."""
+    kept = keys.kept
+    if kept is None:
+        return "refresh", f"a touched key is computed from all its rows: {keys.why_unkept}"
+    tables = " or ".join(sorted(kept.keeping.movable)) or "no table"
+    said = f"changed rows of {tables} alone move what is kept of a key: {kept.said}"
+    return "refresh", f"{said}; with other changes it is computed from all its rows"
 
 
 def _next(record: StreamRecord, plan: TickPlan | None, latest: int, instant_us: int | None) -> Coming:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -19,7 +19,7 @@ from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.quoting import DELTA, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -37,10 +37,11 @@ class Provenance:
     """How the rows of an output say which group and window they come from.
 
     ``column`` is a struct of start, end and group; None: each is in a column of its own, as outputs of
-    earlier versions have them.
+    earlier versions have them. Behind them it has what is ``kept`` beside a row: names and Spark types.
     """
 
     column: str | None
+    kept: tuple[tuple[str, str], ...] = ()
 
     @property
     def start(self) -> str:
@@ -66,7 +67,8 @@ class Provenance:
     def types(self) -> dict[str, str]:
         """The columns in the table's order, with their Spark types."""
         if self.column:
-            return {self.column: _STRUCT}
+            fields = ",".join(f"{name}:{kind}" for name, kind in (*_FIELDS, *self.kept))
+            return {self.column: f"struct<{fields}>"}
         return {self.group: "bigint", self.start: "timestamp", self.end: "timestamp"}
 
     @property
@@ -74,7 +76,8 @@ class Provenance:
         """The columns as items of a select list over an evaluation's result."""
         start, end = "timestamp_micros(_ls_low)", "timestamp_micros(_ls_high)"
         if self.column:
-            return f"named_struct('start', {start}, 'end', {end}, 'group', _ls_gid) AS {self.column}"
+            kept = "".join(f", '{name}', CAST(_ls_{name} AS {kind})" for name, kind in self.kept)
+            return f"named_struct('start', {start}, 'end', {end}, 'group', _ls_gid{kept}) AS {self.column}"
         return f"_ls_gid AS {self.group}, {start} AS {self.start}, {end} AS {self.end}"
 
     def taken_from(self, other: Provenance) -> str:
@@ -83,6 +86,10 @@ class Provenance:
             f"named_struct('start', {other.start}, 'end', {other.end}, 'group', {other.group}) "
             f"AS {self.column}"
         )
+
+    def kept_of(self, rows: pa.Table) -> dict[str, list[Any]]:
+        """Return what is kept beside rows, by name."""
+        return {name: self._values(rows, name).to_pylist() for name, _ in self.kept}
 
     def windows(self, rows: pa.Table) -> list[tuple[int, int]]:
         """Return what names the window of each row: its group and its start in µs."""
@@ -107,17 +114,18 @@ class Provenance:
 FLAT = Provenance(None)
 """Each in a column of its own."""
 
-_STRUCT = "struct<start:timestamp,end:timestamp,group:bigint>"
+_FIELDS = (("start", "timestamp"), ("end", "timestamp"), ("group", "bigint"))
 
 
-def provenance_beside(names: Iterable[str]) -> Provenance:
+def provenance_beside(names: Iterable[str], kept: Sequence[tuple[str, str]] = ()) -> Provenance:
     """Return the provenance of a new output, in a column ``window`` or, where that is taken, ``window_1``, ….
 
-    ``names`` are those of its other columns, which differ from it in more than case.
+    ``names`` are those of its other columns, which differ from it in more than case; ``kept`` is what it
+    keeps besides.
     """
     taken = {name.lower() for name in names}
     candidates = chain(["window"], (f"window_{number}" for number in count(1)))
-    return Provenance(next(name for name in candidates if name not in taken))
+    return Provenance(next(name for name in candidates if name not in taken), tuple(kept))
 
 
 def provenance_of(names: Collection[str], hidden: Collection[str]) -> Provenance | None:

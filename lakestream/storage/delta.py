@@ -25,6 +25,7 @@ from lakestream.storage.writes.commit import (
     commit_made,
     rewrite,
     said_by,
+    was_last_written_by,
 )
 from lakestream.storage.writes.edits import (
     append,
@@ -86,5 +87,6 @@ __all__ = [
     "time_range",
     "timestamp_literal",
     "update_where",
+    "was_last_written_by",
     "written_of",
 ]

@@ -139,18 +139,19 @@ def test_rows_that_are_only_added_are_computed_alone(lake: Lake) -> None:
 
 def test_a_table_that_leads_nowhere_has_all_computed_again(lake: Lake) -> None:
     lake.sql(
-        "CREATE MATERIALIZED VIEW times_v AS SELECT m.site, sum(m.amps * r.factor) AS n FROM meters m "
+        "CREATE MATERIALIZED VIEW times_v AS SELECT m.site, max(m.amps * r.factor) AS n FROM meters m "
         "CROSS JOIN regions r GROUP BY m.site"
     )
     lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 1)")
     lake.run()
-    assert sorted(lake.sql("SELECT * FROM times_v").fetchall()) == [("a", 4), ("b", 2)]
+    assert sorted(lake.sql("SELECT * FROM times_v").fetchall()) == [("a", 3), ("b", 2)]
     lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 2)")
     lake.run()
-    assert sorted(lake.sql("SELECT * FROM times_v").fetchall()) == [("a", 8), ("b", 4)]
+    assert sorted(lake.sql("SELECT * FROM times_v").fetchall()) == [("a", 6), ("b", 4)]
     said = [said for _, said in lake.sql("EXPLAIN MATERIALIZED VIEW times_v").fetchall()]
-    assert said[:2] == [
+    assert said[:3] == [
         "incremental, by the keys m.site: those that a change touches",
+        "a touched key is computed from all its rows: MAX(m.amps * r.factor) cannot be taken back exactly",
         "as a whole, with each change of main.regions",
     ]
 

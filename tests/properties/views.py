@@ -18,7 +18,7 @@ from lakestream import Lake, Settings
 from tests.properties.followed import TABLES, World, in_order, run_histories, step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,11 @@ VIEWS = {
 
 def differences(seed: str, names: Sequence[str], steps: int, *, crashes: float = 0.3) -> list[str]:
     """Run one history, and return what is other than it should be; ``crashes`` is how likely one is."""
+    return differences_of(seed, {name: VIEWS[name] for name in names}, steps, crashes=crashes)
+
+
+def differences_of(seed: str, views: Mapping[str, Form], steps: int, *, crashes: float = 0.3) -> list[str]:
+    """Run one history of views by their names, as :func:`differences`."""
     random = Random(seed)
     world, folder = World(random), mkdtemp(prefix="views-")
     settings = Settings(checkpoint_ticks=2)
@@ -140,25 +145,24 @@ def differences(seed: str, names: Sequence[str], steps: int, *, crashes: float =
             lake.sql(TABLES)
             for _ in range(random.randint(0, 3)):
                 lake.sql(world.statement())
-            for name in names:
-                lake.sql(f"CREATE MATERIALIZED VIEW {name}_v AS {VIEWS[name].query}")
+            for name, form in views.items():
+                lake.sql(f"CREATE MATERIALIZED VIEW {name}_v AS {form.query}")
         for _ in range(steps):
             step(folder, world, crashes)
         with Lake(folder, settings=settings) as lake:
             lake.run()
-            return [found for name in names if (found := _compared(lake, world, name))]
+            return [found for name, form in views.items() if (found := _compared(lake, world, name, form))]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compared(lake: Lake, world: World, name: str) -> str:
-    form = VIEWS[name]
+def _compared(lake: Lake, world: World, name: str, form: Form) -> str:
     expected = in_order(world.database().execute(form.ours or form.query).fetchall())
     found = in_order(lake.sql(f"SELECT * FROM {name}_v").fetchall())
     failed = [stream.last_error for stream in lake.streams() if stream.last_error]
     if found == expected and not failed:
         return ""
-    return f"{name}: {failed} {world.rows}\n  found    {found}\n  expected {expected}"
+    return f"{name}: {form.query} {failed} {world.rows}\n  found    {found}\n  expected {expected}"
 
 
 def main() -> int:

@@ -35,7 +35,7 @@ from lakestream.compute.windows.calculation import (
 )
 from lakestream.compute.windows.gaps import carried
 from lakestream.compute.windows.hoist import hoist
-from lakestream.compute.windows.keys import NUMBER
+from lakestream.compute.windows.keyed.keys import NUMBER, Share
 from lakestream.compute.windows.panes import partials
 from lakestream.compute.windows.ranges import Ranges
 from lakestream.compute.windows.window_rows import (
@@ -53,7 +53,7 @@ from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakestream.compute.windows.keys import Keys
+    from lakestream.compute.windows.keyed.keys import Keys
     from lakestream.triggers.grid import Grid
 
 BATCH = 8
@@ -85,8 +85,8 @@ class Evaluation:
     may be combined from partial ones, as far as their kind goes (means of decimals may not); ``forces``:
     a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT);
     ``groups``: SQL of what rows are grouped by before there are windows; ``previous``: a view of the
-    values before them (see :func:`carried`); ``keys``: how a view falls apart by keys, with ``of_touched``
-    the results of keys that are touched alone.
+    values before them (see :func:`carried`); ``keys``: how a view falls apart by keys;
+    ``share``: of which of them there are results.
     """
 
     calculation: Calculation
@@ -100,7 +100,7 @@ class Evaluation:
     groups: tuple[str, ...] = ()
     previous: str | None = None
     keys: Keys | None = None
-    of_touched: bool = False
+    share: Share = Share.ALL
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -347,13 +347,14 @@ class Evaluation:
     def _keyed(self) -> str:
         """Evaluate with the number of a row's key as its group: by that it is found again."""
         assert self.keys is not None  # by compile_stream
-        names = ", ".join((*self.columns, NUMBER))
-        query = self.keys.restricted if self.of_touched else self.keys.query
+        kept = self.keys.kept
+        hidden = () if kept is None else tuple(part.name for part in kept.hidden)
+        names = ", ".join((*self.columns, NUMBER, *hidden))
         passed = ", ".join(f"{ALIAS}.{name}" for name in ("_ls_k", "_ls_low", "_ls_high"))
-        listed = ", ".join(f"r.{name}" for name in self.columns)
+        listed = ", ".join(f"r.{name}" for name in (*self.columns, *hidden))
         return (
             f"SELECT r.{NUMBER} AS _ls_gid, {passed}, {listed} "
-            f"FROM ls_fired {ALIAS} CROSS JOIN ({query.sql('spark')}) AS r({names})"
+            f"FROM ls_fired {ALIAS} CROSS JOIN ({self.keys.sql(self.share)}) AS r({names})"
         )
 
     def fired_sql(self) -> str:

@@ -12,8 +12,9 @@ from lakestream.compute.windows.calculation import (
 )
 from lakestream.compute.windows.evaluate import Way, choose_way
 from lakestream.compute.windows.gaps import filled
-from lakestream.compute.windows.keys import by_groups, keys_of
-from lakestream.compute.windows.leads import NotKeyedError
+from lakestream.compute.windows.keyed.kept import with_kept
+from lakestream.compute.windows.keyed.keys import by_groups, keys_of
+from lakestream.compute.windows.keyed.leads import NotKeyedError
 from lakestream.compute.windows.reach import paths_of
 from lakestream.engine.base.names import (
     TBNAME,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakestream.compute.windows.calculation import Calculation
-    from lakestream.compute.windows.keys import Keys
+    from lakestream.compute.windows.keyed.keys import Keys
     from lakestream.compute.windows.reach import Path
     from lakestream.language.iotdb.values import TreeStatement
     from lakestream.language.model import (
@@ -123,7 +124,7 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
     condition = definition.options.pre_filter
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
     followed = _followed(definition, names, calculation)
-    keys, why_whole = _keys(definition, calculation, way) if whole else (None, "")
+    keys, why_whole = _keys(definition, calculation, way, partial_types or {}) if whole else (None, "")
     if way is None:
         at_open = definition.options.emission.at_open
         of_grid = choose_way(
@@ -158,19 +159,25 @@ def _of_column(name: str) -> GroupKey:
     return GroupKey(Fragment(quoted(name)), name)
 
 
-def _keys(definition: StreamDefinition, calculation: Calculation, way: Way | None) -> tuple[Keys | None, str]:
+def _keys(
+    definition: StreamDefinition, calculation: Calculation, way: Way | None, types: Mapping[str, str]
+) -> tuple[Keys | None, str]:
     """Return by what keys the rows of a view without windows fall apart, or why by none.
 
-    ``way`` is what creation found, None at creation.
+    ``way`` and the ``types`` of what it may keep are what creation found; None, and none, at creation.
     """
     view = definition.options.view
     if view is not None and view.policy == "FULL":
         return None, "REFRESH POLICY FULL"
     try:
-        keys = keys_of(calculation)
+        keys = with_kept(keys_of(calculation), types)
     except NotKeyedError as why:
         return None, str(why)
-    return (None, "Spark does not compute it by keys") if way is Way.WHOLE else (keys, "")
+    if way is not Way.WHOLE:
+        return keys, ""
+    if keys.is_total:
+        return None, f"it has no keys, and {keys.why_unkept}"
+    return None, "Spark does not compute it by keys"
 
 
 def _followed(definition: StreamDefinition, names: Names, calculation: Calculation) -> tuple[Path, ...]:

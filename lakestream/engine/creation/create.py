@@ -23,6 +23,7 @@ from lakestream.engine.streams.target import (
     create_output,
     errors_table,
     find_errors,
+    kept_fields,
     key_is_from_window,
     keys_are_unique,
     output_shape,
@@ -303,7 +304,9 @@ def _checked(
     _refuse_not_incremental(stream)
     shape = _at_calculation(
         definition,
-        lambda: output_shape(definition, stream.calculation.names, result_types, group_types, stream.zone),
+        lambda: output_shape(
+            definition, stream.calculation.names, result_types, group_types, stream.zone, kept_fields(stream)
+        ),
     )
     if exact and definition.options.view is None and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
@@ -365,7 +368,8 @@ def _shape_of(stream: Stream, record: StreamRecord) -> OutputShape:
     """Return the columns that a registered stream's output has where the stream makes it."""
     found = record.compiled
     names, zone = stream.calculation.names, stream.zone
-    return output_shape(stream.definition, names, found.result_types, found.group_types, zone)
+    kept = kept_fields(stream)
+    return output_shape(stream.definition, names, found.result_types, found.group_types, zone, kept)
 
 
 def _shape_there(stream: Stream, record: StreamRecord, info: TableInfo) -> OutputShape:
@@ -651,8 +655,8 @@ def _refuse_not_incremental(stream: Stream) -> None:
         return
     if stream.keys is None:
         why = f"not refreshed incrementally: {view.why}, not by keys: {stream.why_whole}"
-    elif stream.keys.anywhere:
-        why = f"no equal columns lead from a change of {', '.join(sorted(stream.keys.anywhere))} to its keys"
+    elif nowhere := stream.keys.leading_nowhere:
+        why = f"no equal columns lead from a change of {', '.join(sorted(nowhere))} to its keys"
     else:
         return
     raise StatementError(

@@ -16,10 +16,13 @@ from lakestream.compute.expressions.plain import TEXT, TRUTH, is_plain, kind_of,
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way, distinct_aggregates
 from lakestream.compute.windows.gaps import constants_of, fits_sql, without_constants
+from lakestream.compute.windows.keyed.kept import NotKeptError, keeping_of, with_kept
+from lakestream.compute.windows.keyed.keys import Share
 from lakestream.compute.windows.panes import averaged, partials
 from lakestream.compute.windows.ranges import MARKED
 from lakestream.engine.base.names import TBNAME, trees_of, visible_columns
 from lakestream.engine.base.refused import refused
+from lakestream.engine.reading.moved import register_unmoved
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.reading.touched import register_untouched
 from lakestream.engine.streams.source import row_expression
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlglot import exp
 
+    from lakestream.compute.windows.keyed.keys import Keys
     from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
@@ -148,13 +152,48 @@ def _keyed_or_whole(spark: SparkSession, stream: Stream) -> Stream:
     """Return a view as it is, or as a whole where Spark takes its keys for none: it compares no maps."""
     if stream.keys is None:
         return stream
+    stream = _with_kept(spark, stream)
+    if stream.keys is None or stream.keys.is_total:
+        return stream
     try:
         for branch in stream.keys.branches:
             register_untouched(spark, stream, branch)
-        _types(spark, stream.evaluation(of_touched=True).sql())
+        _types(spark, stream.evaluation(share=Share.TOUCHED).sql())
     except analysis_error():
         return replace(stream, keys=None, way=Way.WHOLE, why_whole="Spark does not compute it by keys")
     return stream
+
+
+def _with_kept(spark: SparkSession, stream: Stream) -> Stream:
+    """Return a view by keys with what it keeps of these, and the types of that.
+
+    One without keys of which nothing is kept is computed as a whole.
+    """
+    assert stream.keys is not None  # by who asks
+    found = _kept(spark, stream, stream.keys)
+    keys = found.keys
+    if keys is not None and keys.is_total and keys.kept is None:
+        return replace(found, keys=None, way=Way.WHOLE, why_whole=f"it has no keys, and {keys.why_unkept}")
+    return found
+
+
+def _kept(spark: SparkSession, stream: Stream, keys: Keys) -> Stream:
+    unkept = "Spark does not compute it from what is kept"
+    try:
+        types = _types(spark, keeping_of(keys).typed_sql())
+        found = with_kept(keys, types)
+        typed = replace(stream, keys=found, partial_types=types)
+        if found.kept is not None:
+            register_unmoved(spark, found.kept)
+            for share in (Share.ALL, Share.MOVED):
+                _types(spark, typed.evaluation(share=share).sql())
+    except NotKeptError as why:
+        unkept = str(why)
+    except analysis_error():
+        pass
+    else:
+        return typed
+    return replace(stream, keys=replace(keys, why_unkept=unkept), partial_types={})
 
 
 def _analyse_admitted(
@@ -274,6 +313,8 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
 
 def _partial_types(spark: SparkSession, stream: Stream) -> dict[str, str] | None:
     """Return the types of the partial aggregates; None where they would not give the same as whole ones."""
+    if stream.way is Way.KEYED:
+        return None if stream.partial_types is None else dict(stream.partial_types)
     found = distinct_aggregates(stream.calculation) if stream.way is Way.GROUPED else []
     return _combined_types(spark, found, ROWS)
 

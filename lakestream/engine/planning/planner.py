@@ -120,11 +120,14 @@ class Planner:
         Where a change leads to windows by way of other rows, these are all looked at.
         """
         if family_of(self.stream).is_whole:
-            added = not moved and _adds_alone(self.stream, commits)
+            alone = _changed_alone(self.stream, commits, moved)
             tables = [self.tables.open(info.path) for info in self.stream.tables.values()]
-            tables = [table for table in tables if not (added and table.path == self._source_path)]
-            sizes = [table_size(table, table.version) for table in tables]
-            sizes += [size_of(commits)] if added else []
+            sizes = [table_size(table, table.version) for table in tables if table.path != alone]
+            if alone == self._source_path:
+                sizes.append(size_of(commits))
+            elif alone is not None:
+                after, upto = position.followed[alone].version, self.tables.open(alone).version
+                sizes.append(size_of(read_commits(alone, after, upto)))
             return Size(sum(one.rows for one in sizes), sum(one.bytes for one in sizes))
         sizes = [size_of(commits)]
         for path in moved:
@@ -415,6 +418,18 @@ class Planner:
     @property
     def _source_path(self) -> str:
         return self.stream.source.info.path
+
+
+def _changed_alone(stream: Stream, commits: Sequence[CommitInfo], moved: Sequence[str]) -> str | None:
+    """Return where the table lies of which a view needs no other rows than changed ones; None for none."""
+    source = stream.source.info.path
+    if not moved and _adds_alone(stream, commits):
+        return source
+    changed = [*moved, *([source] if commits else [])]
+    tables = [key for key, info in stream.tables.items() if info.path in changed]
+    kept = None if stream.keys is None else stream.keys.kept
+    read = None if kept is None else kept.moving(tables)
+    return None if read is None else stream.tables[read.relation.key].path
 
 
 def _adds_alone(stream: Stream, commits: Sequence[CommitInfo]) -> bool:

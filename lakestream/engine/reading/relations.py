@@ -390,10 +390,7 @@ class Relations:
 
     def whole(self, read: Read) -> DataFrame:
         """Return all rows of a table that the calculation reads, at the plan's version."""
-        info, asked = self.stream.tables[read.relation.key], read.relation.version
-        version = self.plan.table_versions[info.path] if asked is None else asked
-        everything = [(None, None)]
-        return self.transport.rows(info.path, version, read.relation.columns, info.time_column, everything)
+        return self._table_read(replace(read, lower=None, upper=None), EVER)
 
     def tables_read(
         self,
@@ -411,7 +408,7 @@ class Relations:
             if read.view not in without:
                 view_of(self._table_read(read, span, (narrowed or {}).get(read.view, ())), read.view)
 
-    def _table_read(self, read: Read, span: tuple[int, int], only: Sequence[OneOf]) -> DataFrame:
+    def _table_read(self, read: Read, span: tuple[int, int], only: Sequence[OneOf] = ()) -> DataFrame:
         info = self.stream.tables[read.relation.key]
         asked = read.relation.version
         version = self.plan.table_versions[info.path] if asked is None else asked

@@ -2,8 +2,8 @@
 
 For every table that a stream follows, the rows of it that came or went since the tick before are led to
 windows, by the ways that its query leaves (:mod:`lakestream.compute.windows.reach`), or to keys
-(:mod:`lakestream.compute.windows.keys`). Where a way goes through other tables, rows of these count that are
-there now and that were there before: so it does not matter in which order they changed.
+(:mod:`lakestream.compute.windows.keyed.keys`). Where a way goes through other tables, rows of these count
+that are there now and that were there before: so it does not matter in which order they changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.compute.windows.calculation import Read
-    from lakestream.compute.windows.keys import Branch, Keys
-    from lakestream.compute.windows.leads import Lead
+    from lakestream.compute.windows.keyed.keys import Branch, Keys
+    from lakestream.compute.windows.keyed.leads import Lead
     from lakestream.compute.windows.reach import Condition, Path
     from lakestream.engine.reading.relations import Relations
     from lakestream.engine.streams.stream import Stream
@@ -48,7 +48,7 @@ class _Followed:
         """Register the net changes of the followed tables that have some."""
         stream = self.relations.stream
         for read in {path.read.relation.key: path.read for path in stream.followed}.values():
-            versions = self._versions(read)
+            versions = versions_of(self.relations, read)
             if versions is None:
                 continue
             number = len(self._changed)
@@ -57,15 +57,6 @@ class _Followed:
             )
             if net.count():
                 self._changed[read.relation.key] = view_of(net.frame, f"{_WENT}_{number}")
-
-    def _versions(self, read: Read) -> tuple[int, int] | None:
-        """Return the versions ``(after, upto]`` that a tick takes the changes of; None for none."""
-        plan, stream = self.relations.plan, self.relations.stream
-        path = stream.tables[read.relation.key].path
-        if path == stream.source.info.path:
-            return (plan.after, plan.upto) if plan.after < plan.upto else None
-        after = plan.followed_after.get(path)
-        return None if after is None else (after, plan.table_versions[path])
 
     def _table(self, read: Read) -> str:
         """Register a table's rows, those that went in this tick among them; return their name."""
@@ -192,6 +183,8 @@ class TouchedKeys(_Followed):
     def find(self) -> list[int] | None:
         """Register the keys that are touched, a branch each, and return their numbers; None: all may be."""
         keys = _keys(self.relations.stream)
+        if keys.is_total:
+            return None
         self._read_changes()
         if keys.anywhere & self._changed.keys():
             return None
@@ -217,7 +210,7 @@ class TouchedKeys(_Followed):
         stream, alone = self.relations.stream, _keys(self.relations.stream).alone
         if alone is None:
             return None
-        moved = {path.read.relation.key: self._versions(path.read) for path in stream.followed}
+        moved = {path.read.relation.key: versions_of(self.relations, path.read) for path in stream.followed}
         versions = moved.pop(alone.relation.key)
         if versions is None or any(moved.values()):
             return None
@@ -237,6 +230,16 @@ class TouchedKeys(_Followed):
     def _sql(self, branch: Branch, lead: Lead) -> str:
         """Return SQL of the keys that the changes of one read touch."""
         return branch.sql(lead, str(self._changed[lead.read.relation.key]), self._table, self._changed.keys())
+
+
+def versions_of(relations: Relations, read: Read) -> tuple[int, int] | None:
+    """Return the versions ``(after, upto]`` of a table that a tick takes the changes of; None for none."""
+    plan, stream = relations.plan, relations.stream
+    path = stream.tables[read.relation.key].path
+    if path == stream.source.info.path:
+        return (plan.after, plan.upto) if plan.after < plan.upto else None
+    after = plan.followed_after.get(path)
+    return None if after is None else (after, plan.table_versions[path])
 
 
 def register_untouched(spark: SparkSession, stream: Stream, branch: Branch) -> None:

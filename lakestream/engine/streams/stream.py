@@ -13,6 +13,7 @@ from lakestream.compute.windows.calculation import (
 )
 from lakestream.compute.windows.evaluate import Evaluation, Way
 from lakestream.compute.windows.incremental import Incremental, can_be_incremental
+from lakestream.compute.windows.keyed.keys import Share
 from lakestream.engine.base.names import (
     TBNAME,
 )
@@ -24,7 +25,7 @@ from lakestream.triggers.kinds import is_periodic, late_rows_refire, step_us
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakestream.compute.windows.keys import Keys
+    from lakestream.compute.windows.keyed.keys import Keys
     from lakestream.compute.windows.reach import Path
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.source import Source
@@ -236,13 +237,13 @@ class Stream:
         retracts: bool = False,
         settled: bool = False,
         previous: str | None = None,
-        of_touched: bool = False,
+        share: Share = Share.ALL,
     ) -> Evaluation:
         """How the calculation is evaluated.
 
         ``retracts``: rows were taken back in the tick; ``settled``: the rows are those of the source as
         it is, so that a window need not tell what was there when it fired; ``previous``: a view of the
-        values that stand before the windows (FILL(PREV)); ``of_touched``: of the keys that are touched.
+        values that stand before the windows (FILL(PREV)); ``share``: of which keys.
         """
         return Evaluation(
             self.calculation,
@@ -257,7 +258,7 @@ class Stream:
             groups=self.groups,
             previous=previous,
             keys=self.keys,
-            of_touched=of_touched,
+            share=share,
         )
 
     @property

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment, OutputLayout, StreamDefinition
+    from lakestream.output.columns import Provenance
     from lakestream.output.fixed import Fixed
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
@@ -97,11 +98,13 @@ def output_shape(
     result_types: Sequence[str],
     group_types: Sequence[str],
     zone: str,
+    kept: Sequence[tuple[str, str]] = (),
 ) -> OutputShape:
     """Return the columns that a stream's output has; types are Spark's.
 
-    ``zone`` is the lake's time zone. Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING,
-    DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME, TYPE_NOT_STORABLE, NON_DETERMINISTIC.
+    ``zone`` is the lake's time zone, ``kept`` what the view keeps of its keys (names and types).
+    Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING, DUPLICATE_COLUMN,
+    FIRST_COLUMN_NOT_TIME, TYPE_NOT_STORABLE, NON_DETERMINISTIC.
     """
     _refuse_unsorted(definition.calculation)
     results = result_names(definition, names)
@@ -117,7 +120,7 @@ def output_shape(
         return OutputShape((at, *columns), (AT, FLAT.group))
     if definition.options.late.drops or definition.options.view is not None:
         # Each window fires once, so no row ever replaces another one; or all of a window's rows give way.
-        return _shape(definition, columns, ())
+        return _shape(definition, columns, (), kept)
     if columns[0].type != "timestamp":
         fragment = definition.calculation
         raise StatementError(
@@ -144,11 +147,17 @@ def _subtable(definition: StreamDefinition, zone: str) -> OutputColumn:
     return OutputColumn(TBNAME, "string", sql, of_group=True, fixed=fixed_subtable(definition))
 
 
-def _shape(definition: StreamDefinition, columns: Sequence[OutputColumn], key: Sequence[str]) -> OutputShape:
+def _shape(
+    definition: StreamDefinition,
+    columns: Sequence[OutputColumn],
+    key: Sequence[str],
+    kept: Sequence[tuple[str, str]] = (),
+) -> OutputShape:
     """Return the shape of a new output of the user's."""
     _refuse_duplicates(columns)
     _refuse_layout(definition.layout, [column.name for column in columns])
-    return OutputShape(tuple(columns), tuple(key), provenance_beside(column.name for column in columns))
+    provenance = provenance_beside([column.name for column in columns], kept)
+    return OutputShape(tuple(columns), tuple(key), provenance)
 
 
 def _labels(definition: StreamDefinition, count: int) -> list[str]:
@@ -377,9 +386,21 @@ def check_existing(
         *_placed(info, ours, there, by_name=by_name, converts=converts),
         *_placed(info, tags, tags_there, by_name=tags_by_name, converts=converts),
     ]
-    provenance = provenance_of([column.name for column in info.columns], info.hidden)
+    provenance = _with_kept(info, shape)
     names = {column.name: written.name for column, written in zip([*ours, *tags], columns, strict=True)}
     return OutputShape(tuple(columns), tuple(names.get(name, name) for name in shape.key), provenance)
+
+
+def _with_kept(info: TableInfo, shape: OutputShape) -> Provenance | None:
+    """Return the provenance of a table that is there, with what the stream keeps in it."""
+    found = provenance_of([column.name for column in info.columns], info.hidden)
+    if found is None or found.column is None:
+        return found
+    found = replace(found, kept=shape.provenance.kept if shape.provenance else ())
+    ((name, kind),) = found.types.items()
+    if info.column(name).type != kind:
+        raise _mismatch(info, f"{name} holds something else than what is kept of its rows")
+    return found
 
 
 def _with_subtables(definition: StreamDefinition, shape: OutputShape) -> OutputShape:
@@ -490,6 +511,12 @@ def _converted(ours: OutputColumn, there: Column) -> OutputColumn | None:
     if not (kinds <= _CONVERTED or there.type == "string"):
         return None
     return replace(ours, name=there.name, type=there.type, sql=f"try_cast({ours.sql} AS {there.type})")
+
+
+def kept_fields(stream: Stream) -> tuple[tuple[str, str], ...]:
+    """Return what a view keeps beside its rows, as provenance has it: names and Spark types."""
+    kept = None if stream.keys is None else stream.keys.kept
+    return () if kept is None else tuple((part.name.removeprefix("_ls_"), part.type) for part in kept.hidden)
 
 
 def key_is_from_window(stream: Stream) -> bool:

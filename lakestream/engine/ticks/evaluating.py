@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.evaluate import BATCH, Way
+from lakestream.compute.windows.keyed.keys import Share
 from lakestream.language.quoting import quoted
 from lakestream.storage.columns.types import types_of
 from lakestream.storage.rows.reading import arrow_frame
@@ -23,17 +24,15 @@ def evaluated_sql(
     retracts: bool,
     settled: bool = False,
     previous: str | None = None,
-    of_touched: bool = False,
+    share: Share = Share.ALL,
 ) -> str:
     """Return the SQL of the calculation's result for the registered windows, by the stream's way.
 
     ``previous`` names a view of the values before the windows, for a stream that carries them on;
-    ``of_touched``: of the keys that are touched alone.
+    ``share``: of which keys of a view.
     """
     if stream.way is not Way.EACH:
-        return stream.evaluation(
-            retracts=retracts, settled=settled, previous=previous, of_touched=of_touched
-        ).sql()
+        return stream.evaluation(retracts=retracts, settled=settled, previous=previous, share=share).sql()
     view_of(_each_window(spark, stream, retracts=retracts, settled=settled), "ls_evaluated")
     return "SELECT * FROM ls_evaluated"
 

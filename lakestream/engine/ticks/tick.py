@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.compute.windows.evaluate import Way
+from lakestream.compute.windows.keyed.keys import Share
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
@@ -265,7 +266,7 @@ class Tick:
             retracts=retracts,
             settled=fired is not None and fired.settled,
             previous=previous,
-            of_touched=fired is not None and fired.of_touched,
+            share=Share.ALL if fired is None else fired.share,
         )
         rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
         if self._notices is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.keyed.keys import Share
 from lakestream.engine.base.state import MANY_GROUPS, GroupState
 from lakestream.engine.reading.queries import empty_state_sql, rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, STATE
@@ -117,7 +118,7 @@ class Fired:
 
     They lie in ``spans`` of event time (µs). ``windows`` is SQL of them with their placeholders, over the
     rows that are registered by then; None: they are registered, with their rows. ``settled``: their rows are
-    those of the source as it is. ``of_touched``: results of keys that are touched alone; ``registered`` are
+    those of the source as it is. ``share``: of which keys of a view there are results; ``registered`` are
     views of reads that are there already, ``narrowed`` those of which only rows with some values count, and
     ``own`` what rows of the source have that count.
     """
@@ -125,7 +126,7 @@ class Fired:
     spans: Spans
     windows: str | None = None
     settled: bool = True
-    of_touched: bool = False
+    share: Share = Share.ALL
     registered: frozenset[str] = frozenset()
     narrowed: Narrowed = field(default_factory=dict)
     own: Sequence[OneOf] = ()

@@ -221,6 +221,19 @@ def _committed(table: Table, tag: CommitTag, after: int) -> CommitResult:
     raise StorageError("COMMIT_FAILED", f"{table.path} does not hold tick {tag.tick} after it was written")
 
 
+def was_last_written_by(table: Table, apps: str) -> bool:
+    """Return whether the last commit that changed rows is of an application whose id begins so.
+
+    False where it is not found, as far back as it is looked for.
+    """
+    info = _found(table, lambda one: one.data_change or _is_of(one, apps))
+    return info is not None and _is_of(info, apps)
+
+
+def _is_of(info: CommitInfo, apps: str) -> bool:
+    return any(app.startswith(apps) for app, _ in info.transactions)
+
+
 def said_by(table: Table, app: str, tick: int) -> dict[str, object]:
     """Return what the commit of a tick says in its userMetadata; nothing where the log no longer has it."""
     info = _commit_of(table, app, tick)
@@ -229,13 +242,18 @@ def said_by(table: Table, app: str, tick: int) -> dict[str, object]:
 
 def _commit_of(table: Table, app: str, tick: int) -> CommitInfo | None:
     """Return the commit of a tick, as far back as it is looked for."""
+    return _found(table, lambda one: (app, tick) in one.transactions)
+
+
+def _found(table: Table, is_it: Callable[[CommitInfo], bool]) -> CommitInfo | None:
+    """Return the newest commit of which something holds, as far back as it is looked for."""
     version = table.version
     for candidate in range(version, max(-1, version - _SEARCHED), -1):
         try:
             info = read_commits(table.path, candidate - 1, candidate)[0]
         except StreamError:
             break
-        if (app, tick) in info.transactions:
+        if is_it(info):
             return info
     return None
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from lakestream.compute.windows.calculation import Scope, compile_calculation
-from lakestream.compute.windows.keys import Keys, keys_of
-from lakestream.compute.windows.leads import NotKeyedError
+from lakestream.compute.windows.keyed.keys import Keys, keys_of
+from lakestream.compute.windows.keyed.leads import NotKeyedError
 from lakestream.language.model import Fragment
 from lakestream.storage.small.dialect import duckdb_sql
 from tests.unit.compute.test_calculation import METERS

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.compute.windows.calculation import WINDOWS
+from lakestream.compute.windows.keyed.keys import Share
 from lakestream.engine.base.state import GroupState
+from lakestream.engine.reading.moved import MovedKeys
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.touched import TouchedKeys
 from lakestream.engine.streams.stream import EventRange
@@ -43,7 +45,7 @@ class Whole(Family):
         keys = self.stream.keys
         if keys is None or plan.kind != "changes" or event_range is not None:
             return ComputeWhole()
-        return ComputeTouched(keys.said)
+        return ComputeTouched(keys.said, is_kept=keys.kept is not None)
 
     def reads_changes(self, plan: TickPlan, event_range: EventRange | None) -> bool:  # noqa: ARG002
         """Return false: changes of no table come before those of others."""
@@ -96,10 +98,12 @@ class ComputeTouched(Step):
     """Let the rows of the keys give way that changes touch, to their results."""
 
     keys: str
+    is_kept: bool = False
     title: ClassVar[str] = "fire"
 
     def __str__(self) -> str:
-        return f"the keys ({self.keys}) of rows that changed rows are joined with, or were"
+        how = ", by what is kept of them where one table has changed" if self.is_kept else ""
+        return f"the keys ({self.keys}) of rows that changed rows are joined with, or were{how}"
 
     def advance(self, given: TickInput) -> Advance:
         """Find the keys; of rows that are only added, and give rows of their own, none has any before."""
@@ -110,11 +114,25 @@ class ComputeTouched(Step):
         if added is not None:
             fired = Fired([EVER], _WINDOW, registered=frozenset({added.view}))
             return Advance(given.state, windows=1, fired=fired)
+        kept = None if given.stream.keys is None else given.stream.keys.kept
+        if kept is not None:
+            moved = MovedKeys(given.relations, given.target, kept)
+            gids = moved.find()
+            if moved.needs_all:
+                return ComputeWhole().advance(given)
+            if gids is not None:
+                there = frozenset(read.view for read in given.stream.calculation.reads)
+                return _of_keys(given, gids, Fired([EVER], _WINDOW, share=Share.MOVED, registered=there))
         touched = keys.find()
         if touched is None:
             return ComputeWhole().advance(given)
-        if not touched:
-            return Advance(given.state)
-        fired = Fired([EVER], _WINDOW, of_touched=True, narrowed=keys.narrowed)
-        only = EventRange(only=tuple(touched))
-        return Advance(given.state, windows=len(touched), fired=fired, event_range=only)
+        fired = Fired([EVER], _WINDOW, share=Share.TOUCHED, narrowed=keys.narrowed)
+        return _of_keys(given, touched, fired)
+
+
+def _of_keys(given: TickInput, gids: Sequence[int], fired: Fired) -> Advance:
+    """Let the results of keys take the place of their rows; of no keys, nothing comes and goes."""
+    if not gids:
+        return Advance(given.state)
+    only = EventRange(only=tuple(gids))
+    return Advance(given.state, windows=len(gids), fired=fired, event_range=only)

@@ -2,7 +2,8 @@
 
 Rows of a query that are made of rows with equal keys depend on no others: keys are those of GROUP BY, of
 DISTINCT and of PARTITION BY; where there are none, columns of a table of which each result row is made of one
-row. A change leaves all rows be but those of the keys that :mod:`lakestream.compute.windows.leads` finds.
+row. A change leaves all rows be but those of the keys that
+:mod:`lakestream.compute.windows.keyed.leads` finds.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.compute.windows.calculation import ALIAS, COLUMNS, READ, Bound
-from lakestream.compute.windows.leads import Core, Key, NotKeyedError, names_of
+from lakestream.compute.windows.keyed.leads import Core, Key, NotKeyedError, names_of
 from lakestream.compute.windows.reach import with_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lakestream.compute.windows.calculation import Calculation, Read
-    from lakestream.compute.windows.leads import Lead
+    from lakestream.compute.windows.keyed.kept import Kept
+    from lakestream.compute.windows.keyed.leads import Lead
 
 TOUCHED = "ls_touched_"
 """What the relations of touched keys begin with, one a branch: gid, the number of a key, and its values."""
@@ -31,11 +34,22 @@ TOUCHED = "ls_touched_"
 NUMBER = "_ls_key"
 """The column with the number of a row's key: 64 bits of a hash."""
 
-_COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|varchar|char|decimal")
+COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|varchar|char|decimal")
 """What begins the types whose equal values are written the same: not those of 0.0 and -0.0."""
 
 _CORE = "core"
 _ASKED = "_ls_asked"
+
+
+class Share(StrEnum):
+    """Of which keys there are results.
+
+    Of all; of those that are touched, from their rows; of those that have moved, from what is kept of them.
+    """
+
+    ALL = "all"
+    TOUCHED = "touched"
+    MOVED = "moved"
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ class Branch:
         """Return SQL of the number of a key, from SQL of its values."""
         parts = [] if self.number is None else [f"{self.number}L"]
         parts += [part for key in keys for part in (f"({key}) IS NULL", key)]
-        return f"xxhash64({', '.join(parts)})"
+        return f"xxhash64({', '.join(parts)})" if parts else "0L"
 
 
 @dataclass(frozen=True)
@@ -75,7 +89,8 @@ class Keys:
 
     ``restricted`` is the same of the keys in the relations :data:`TOUCHED` alone. Changes of the tables
     ``anywhere`` may touch all rows. ``alone``: each result row is made of one row of this read, so that those
-    of added rows are added.
+    of added rows are added. ``kept`` is what the view keeps of its keys, None where these are computed anew,
+    and ``why_unkept`` says why.
     """
 
     query: exp.Query
@@ -83,6 +98,30 @@ class Keys:
     branches: tuple[Branch, ...]
     anywhere: frozenset[str]
     alone: Read | None
+    kept: Kept | None = None
+    why_unkept: str = ""
+
+    def sql(self, share: Share) -> str:
+        """Return SQL of results with the number of their key behind them, and then what is kept of it."""
+        if share is Share.MOVED and self.kept is not None:
+            return self.kept.moved_sql()
+        query = self.restricted if share is Share.TOUCHED else self.query
+        return str((query if self.kept is None else self.kept.with_parts(query)).sql("spark"))
+
+    @property
+    def reads(self) -> list[Read]:
+        """What the query reads, each time that it does; not what is of a version."""
+        return _reads(self.query)
+
+    @property
+    def leading_nowhere(self) -> frozenset[str]:
+        """The tables of which each change has all keys computed again, if no other table has changed."""
+        return self.anywhere if self.kept is None else self.anywhere - self.kept.keeping.movable.keys()
+
+    @property
+    def is_total(self) -> bool:
+        """Whether all rows are of one key, which has no values: aggregates of all there is."""
+        return not self.branches[0].keys
 
     @property
     def said(self) -> str:
@@ -144,13 +183,13 @@ def _columns_of_groups(select: exp.Select) -> Iterator[tuple[exp.Column, list[tu
         core = Core(select.copy())
     except NotKeyedError:
         return
-    meant = [_meant(key.unnest(), select) for key in (group.expressions if group is not None else [])]
-    for key in {key.resolved: key for key in map(core.key, meant) if key is not None}.values():
+    wanted = [meant(key.unnest(), select) for key in (group.expressions if group is not None else [])]
+    for key in {key.resolved: key for key in map(core.key, wanted) if key is not None}.values():
         column, read = key.resolved, core.read_of(key)
         if read is None or read.lower != Bound("_twstart") or not isinstance(column, exp.Column):
             continue
         name, relation = column.name.lower(), read.relation
-        if name != relation.time_column.lower() and _COMPARED.match(relation.types.get(name, "")):
+        if name != relation.time_column.lower() and COMPARED.match(relation.types.get(name, "")):
             yield column, core.narrowed(key)
 
 
@@ -224,7 +263,7 @@ def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None]
     if keys is None:
         source = levels.core.anchor()
         keys, alone = levels.core.keys_of_rows(source), source.read
-    if not keys:
+    if not keys and (number is not None or not _is_total(levels)):
         raise NotKeyedError("it has no keys by which its rows fall apart")
     core = levels.core
     named = frozenset(name for key in keys for name in key.tables)
@@ -238,6 +277,13 @@ def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None]
     return branch, alone
 
 
+def _is_total(levels: _Levels) -> bool:
+    """Return whether a query is aggregates of all rows of its tables, and nothing around that."""
+    select = levels.selects[0]
+    plain = len(levels.selects) == 1 and not select.args.get("distinct") and not any(_windows(select))
+    return plain and select.args.get("group") is None
+
+
 def _restrict(core: exp.Select, branch: Branch) -> None:
     """Keep the rows of touched keys alone."""
     names = names_of(branch.keys)
@@ -247,7 +293,7 @@ def _restrict(core: exp.Select, branch: Branch) -> None:
     )
     alias = exp.TableAlias(this=exp.to_identifier(_ASKED))
     touched = exp.Table(this=exp.to_identifier(branch.touched), alias=alias)
-    join = exp.Join(this=touched, side="LEFT", kind="SEMI", on=exp.Var(this=" AND ".join(same)))
+    join = exp.Join(this=touched, side="LEFT", kind="SEMI", on=exp.Var(this=" AND ".join(same) or "true"))
     core.append("joins", join)
 
 
@@ -370,10 +416,18 @@ def _groups(select: exp.Select) -> list[exp.Expr] | None:
     several = any(group.find_all(exp.Cube, exp.Rollup, exp.GroupingSets))
     if several or {name for name, value in group.args.items() if value} != {"expressions"}:
         raise NotKeyedError("GROUPING SETS, ROLLUP and CUBE")
-    return [node for key in group.expressions if not _is_window(node := _meant(key.unnest(), select))]
+    return [node for key in group.expressions if not _is_window(node := meant(key.unnest(), select))]
 
 
-def _meant(key: exp.Expr, select: exp.Select) -> exp.Expr:
+def whole_groups(select: exp.Select) -> list[exp.Expr]:
+    """Return all that a select groups by, none where it does not; raises NotKeyedError for windows."""
+    found, group = _groups(select) or [], select.args.get("group")
+    if group is not None and len(found) < len(group.expressions):
+        raise NotKeyedError("windows of joined tables")
+    return found
+
+
+def meant(key: exp.Expr, select: exp.Select) -> exp.Expr:
     """Return what a key of GROUP BY stands for: itself, or a result by its number."""
     if isinstance(key, exp.Literal) and not key.is_string:
         number = int(key.name) - 1
