@@ -19,7 +19,7 @@ from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.quoting import DELTA, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -117,15 +117,14 @@ FLAT = Provenance(None)
 _FIELDS = (("start", "timestamp"), ("end", "timestamp"), ("group", "bigint"))
 
 
-def provenance_beside(names: Iterable[str], kept: Sequence[tuple[str, str]] = ()) -> Provenance:
+def provenance_beside(names: Iterable[str]) -> Provenance:
     """Return the provenance of a new output, in a column ``window`` or, where that is taken, ``window_1``, ….
 
-    ``names`` are those of its other columns, which differ from it in more than case; ``kept`` is what it
-    keeps besides.
+    ``names`` are those of its other columns, which differ from it in more than case.
     """
     taken = {name.lower() for name in names}
     candidates = chain(["window"], (f"window_{number}" for number in count(1)))
-    return Provenance(next(name for name in candidates if name not in taken), tuple(kept))
+    return Provenance(next(name for name in candidates if name not in taken))
 
 
 def provenance_of(names: Collection[str], hidden: Collection[str]) -> Provenance | None:

@@ -156,7 +156,7 @@ def _shape(
     """Return the shape of a new output of the user's."""
     _refuse_duplicates(columns)
     _refuse_layout(definition.layout, [column.name for column in columns])
-    provenance = provenance_beside([column.name for column in columns], kept)
+    provenance = replace(provenance_beside(column.name for column in columns), kept=tuple(kept))
     return OutputShape(tuple(columns), tuple(key), provenance)
 
 
