@@ -79,8 +79,12 @@ _TYPES = {
 """Types by number: name, name in words, category, size in bytes."""
 _KINDS = {"name": "VARCHAR", "char": "VARCHAR", "text": "VARCHAR", "oid": "BIGINT", "xid": "BIGINT"}
 _RENAMED = {"user": "current_user", "json_build_object": "json_object"}
+_AS_WORD = re.compile(r"\bas\s+(select|insert|update|delete)(?=\s*(,|\)|$|from\b))", re.IGNORECASE)
+"""A name of a column that sqlglot takes for a statement."""
 _CALL = re.compile(r"(\w+)\(")
 _REGISTERED = {"regclass": "regclass_name", "regtype": "regtype_name"}
+_NUMBERED = {"regclass": "to_regclass", "regtype": "to_regtype"}
+"""What a number, and a name, is made by that is cast to one of these types."""
 _SESSION = frozenset(
     {
         "version",
@@ -130,7 +134,7 @@ def seen(lake: Lake, principal: Principal) -> Seen:
 def parsed(sql: str) -> exp.Query | None:
     """Return a query as a tree, None for what is none, or none of PostgreSQL's."""
     try:
-        tree = sqlglot.parse_one(sql, read="postgres")
+        tree = sqlglot.parse_one(_AS_WORD.sub(r'as "\1"', sql), read="postgres")
     except SqlglotError:
         return None
     return tree if isinstance(tree, exp.Query) else None
@@ -275,16 +279,36 @@ class Catalog:
         )
 
     def _cast(self, node: exp.Cast) -> exp.Expr:
-        kind = _kind_of(node.to)
-        if kind == "regclass" and isinstance(node.this, exp.Literal) and node.this.is_string:
-            return _own_call("to_regclass", node.this)
+        kind, value = _kind_of(node.to), node.this
+        text = value.name if isinstance(value, exp.Literal) and value.is_string else None
+        inner = _kind_of(value.to) if isinstance(value, exp.Cast) else ""
+        if kind in _NUMBERED and text is not None:
+            return _own_call(_NUMBERED[kind], value)
+        if kind == "oid" and inner in _REGISTERED:
+            return _own_call(f"{inner}_number", value.this.transform(self._renamed))
         if kind in _REGISTERED:
-            return _own_call(_REGISTERED[kind], node.this.transform(self._renamed))
-        if kind.startswith("reg"):
-            return exp.cast(node.this.transform(self._renamed), "VARCHAR")
-        if kind in _KINDS:
-            return exp.cast(node.this.transform(self._renamed), _KINDS[kind])
-        return node
+            return _own_call(_REGISTERED[kind], value.transform(self._renamed))
+        if node.to.is_type("array"):
+            return self._array(node, text)
+        return self._plain_cast(node, "VARCHAR" if kind.startswith("reg") else _KINDS.get(kind))
+
+    def _array(self, node: exp.Cast, text: str | None) -> exp.Expr:
+        element: exp.DataType = node.to.expressions[0]
+        kind = _KINDS.get(_kind_of(element))
+        element = element if kind is None else exp.DataType.build(kind)
+        if text is not None:
+            return elements(text, element)
+        return self._plain_cast(node, exp.DataType(this=exp.DType.ARRAY, expressions=[element], nested=True))
+
+    def _plain_cast(self, node: exp.Cast, kind: str | exp.DataType | None) -> exp.Expr:
+        return node if kind is None else exp.cast(node.this.transform(self._renamed), kind)
+
+
+def elements(text: str, kind: exp.DataType) -> exp.Expr:
+    """Return the array that a text of PostgreSQL's is (``{a,b}``), of elements of a kind."""
+    inner = text.strip().removeprefix("{").removesuffix("}")
+    values = [part.strip().strip('"') for part in inner.split(",")] if inner.strip() else []
+    return exp.Array(expressions=[exp.cast(exp.Literal.string(value), kind.copy()) for value in values])
 
 
 def as_named(tree: exp.Query) -> exp.Query:
@@ -358,7 +382,9 @@ def _engine(visit: Visit, seen: Seen) -> duckdb.DuckDBPyConnection:
     _fill(engine, "pg_class", [*_table_rows(tables, spaces)])
     _fill(engine, "pg_attribute", [row for number, info in tables for row in _column_rows(number, info)])
     _fill(engine, "pg_description", [row for number, info in tables for row in _comment_rows(number, info)])
-    engine.execute("SET enable_external_access = false; SET lock_configuration = true")
+    engine.execute(
+        "SET integer_division = true; SET enable_external_access = false; SET lock_configuration = true"
+    )
     return engine
 
 

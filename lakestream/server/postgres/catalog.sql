@@ -109,10 +109,10 @@ CREATE TABLE pg.pg_depend (
     deptype VARCHAR
 );
 CREATE TABLE pg.pg_tablespace (oid BIGINT, spcname VARCHAR, spcowner BIGINT, spcoptions VARCHAR[]);
-CREATE TABLE pg.pg_extension (oid BIGINT, extname VARCHAR, extnamespace BIGINT, extversion VARCHAR);
+CREATE TABLE pg.pg_extension (oid BIGINT, extname VARCHAR, extnamespace BIGINT, extversion VARCHAR, extconfig BIGINT[]);
 CREATE TABLE pg.pg_available_extensions (name VARCHAR, default_version VARCHAR, installed_version VARCHAR);
 CREATE TABLE pg.pg_enum (oid BIGINT, enumtypid BIGINT, enumsortorder REAL, enumlabel VARCHAR);
-CREATE TABLE pg.pg_range (rngtypid BIGINT, rngsubtype BIGINT);
+CREATE TABLE pg.pg_range (rngtypid BIGINT, rngsubtype BIGINT, rngmultitypid BIGINT);
 CREATE TABLE pg.pg_sequence (
     seqrelid BIGINT, seqtypid BIGINT, seqstart BIGINT, seqincrement BIGINT, seqmax BIGINT, seqmin BIGINT,
     seqcache BIGINT, seqcycle BOOLEAN
@@ -134,6 +134,18 @@ CREATE TABLE pg.pg_publication_namespace (pnpubid BIGINT, pnnspid BIGINT);
 CREATE TABLE pg.pg_shdescription (objoid BIGINT, classoid BIGINT, description VARCHAR);
 CREATE TABLE pg.pg_auth_members (roleid BIGINT, member BIGINT, admin_option BOOLEAN);
 CREATE TABLE pg.pg_stat_activity (pid INTEGER, datname VARCHAR, usename VARCHAR, query VARCHAR, state VARCHAR);
+CREATE TABLE pg.pg_locks (
+    locktype VARCHAR, database BIGINT, relation BIGINT, virtualtransaction VARCHAR, pid INTEGER, mode VARCHAR,
+    granted BOOLEAN
+);
+CREATE TABLE pg.pg_sequences (schemaname VARCHAR, sequencename VARCHAR, sequenceowner VARCHAR, last_value BIGINT);
+CREATE TABLE pg.pg_indexes (schemaname VARCHAR, tablename VARCHAR, indexname VARCHAR, indexdef VARCHAR);
+CREATE TABLE pg.pg_rules (schemaname VARCHAR, tablename VARCHAR, rulename VARCHAR, definition VARCHAR);
+CREATE VIEW pg.pg_stat_user_tables AS
+    SELECT c.oid AS relid, n.nspname AS schemaname, c.relname, NULL::BIGINT AS seq_scan,
+        NULL::BIGINT AS n_live_tup, NULL::BIGINT AS n_dead_tup, NULL::TIMESTAMPTZ AS last_analyze
+    FROM pg.pg_class c JOIN pg.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r';
+CREATE VIEW pg.pg_stat_all_tables AS FROM pg.pg_stat_user_tables;
 
 CREATE VIEW info.schemata AS
     SELECT (SELECT datname FROM pg.pg_database) AS catalog_name, nspname AS schema_name,
@@ -173,6 +185,24 @@ CREATE TABLE info.referential_constraints (
     constraint_catalog VARCHAR, constraint_schema VARCHAR, constraint_name VARCHAR,
     unique_constraint_schema VARCHAR, unique_constraint_name VARCHAR
 );
+CREATE VIEW info.table_privileges AS
+    SELECT 'lakestream' AS grantor, (SELECT rolname FROM pg.pg_roles) AS grantee, table_catalog, table_schema,
+        table_name, privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy
+    FROM info.tables, (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS every(privilege_type);
+CREATE VIEW info.role_table_grants AS FROM info.table_privileges;
+CREATE VIEW info.column_privileges AS
+    SELECT p.grantor, p.grantee, p.table_catalog, p.table_schema, p.table_name, c.column_name, p.privilege_type,
+        p.is_grantable
+    FROM info.table_privileges p JOIN info.columns c USING (table_schema, table_name);
+CREATE VIEW info.role_column_grants AS FROM info.column_privileges;
+CREATE TABLE info.routine_privileges (specific_schema VARCHAR, specific_name VARCHAR, privilege_type VARCHAR);
+CREATE TABLE info.sequences (sequence_catalog VARCHAR, sequence_schema VARCHAR, sequence_name VARCHAR);
+CREATE TABLE info.triggers (trigger_catalog VARCHAR, trigger_schema VARCHAR, trigger_name VARCHAR);
+CREATE TABLE info.constraint_column_usage (
+    table_catalog VARCHAR, table_schema VARCHAR, table_name VARCHAR, column_name VARCHAR,
+    constraint_schema VARCHAR, constraint_name VARCHAR
+);
+CREATE TABLE info.check_constraints (constraint_schema VARCHAR, constraint_name VARCHAR, check_clause VARCHAR);
 CREATE TABLE info.routines (routine_catalog VARCHAR, routine_schema VARCHAR, routine_name VARCHAR);
 
 -- What the macros below read: an argument stands among their columns, whose names are therefore no other's.
@@ -200,6 +230,17 @@ CREATE MACRO pg.regclass_name(number) AS (
         ELSE ls_space || '.' || ls_name END
     FROM pg.ls_relations WHERE ls_number = number
 );
+CREATE MACRO pg.to_regtype(asked) AS (
+    SELECT min(ls_number) FROM pg.ls_types WHERE lower(asked) IN (ls_name, ls_words)
+);
+CREATE MACRO pg.regclass_number(asked) AS
+    coalesce(try_cast(asked::VARCHAR AS BIGINT), pg.to_regclass(asked::VARCHAR));
+CREATE MACRO pg.regtype_number(asked) AS
+    coalesce(try_cast(asked::VARCHAR AS BIGINT), pg.to_regtype(asked::VARCHAR));
+CREATE MACRO pg.format
+    (form) AS form,
+    (form, a) AS regexp_replace(form, '%[sIL]', a::VARCHAR),
+    (form, a, b) AS regexp_replace(regexp_replace(form, '%[sIL]', a::VARCHAR), '%[sIL]', b::VARCHAR);
 CREATE MACRO pg.regtype_name(number) AS (SELECT ls_words FROM pg.ls_types WHERE ls_number = number);
 CREATE MACRO pg.obj_description
     (object) AS (SELECT ls_text FROM pg.ls_comments WHERE ls_number = object AND ls_part = 0),
@@ -231,6 +272,7 @@ CREATE MACRO pg.pg_get_triggerdef(object) AS NULL::VARCHAR, (object, pretty) AS 
 CREATE MACRO pg.pg_get_statisticsobjdef_columns(object) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_partkeydef(object) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_serial_sequence(relation, name) AS NULL::VARCHAR;
+CREATE MACRO pg.pg_stat_get_numscans(object) AS NULL::BIGINT;
 CREATE MACRO pg.pg_relation_size(object) AS NULL::BIGINT;
 CREATE MACRO pg.pg_total_relation_size(object) AS NULL::BIGINT;
 CREATE MACRO pg.pg_table_size(object) AS NULL::BIGINT;
@@ -240,6 +282,7 @@ CREATE MACRO pg.pg_tablespace_location(object) AS '';
 CREATE MACRO pg.pg_relation_is_publishable(object) AS false;
 CREATE MACRO pg.has_schema_privilege(object, kind) AS true, (role, object, kind) AS true;
 CREATE MACRO pg.has_table_privilege(object, kind) AS true, (role, object, kind) AS true;
+CREATE MACRO pg.has_any_column_privilege(object, kind) AS true, (role, object, kind) AS true;
 CREATE MACRO pg.has_column_privilege(object, name, kind) AS true, (role, object, name, kind) AS true;
 CREATE MACRO pg.has_database_privilege(object, kind) AS true, (role, object, kind) AS true;
 CREATE MACRO pg.version() AS getvariable('version');
@@ -261,7 +304,11 @@ CREATE MACRO pg._pg_expandarray(list) AS {'x': list[1], 'n': 1};
 CREATE MACRO pg.quote_ident(name) AS
     CASE WHEN regexp_full_match(name, '[a-z_][a-z0-9_]*') THEN name ELSE '"' || replace(name, '"', '""') || '"' END;
 CREATE MACRO pg.txid_current() AS 1;
-CREATE MACRO pg.pg_get_keywords() AS TABLE SELECT NULL::VARCHAR AS word, NULL::VARCHAR AS catcode WHERE false;
+-- DuckDB's grammar has grown out of PostgreSQL's, and so have its keywords.
+CREATE MACRO pg.pg_get_keywords() AS TABLE
+    SELECT keyword_name AS word, upper(keyword_category[1]) AS catcode, true AS barelabel,
+        keyword_category AS catdesc, 'can be bare label' AS baredesc
+    FROM duckdb_keywords();
 CREATE MACRO pg.inet_server_addr() AS NULL::VARCHAR;
 CREATE MACRO pg.inet_server_port() AS NULL::INTEGER;
 CREATE MACRO pg.pg_postmaster_start_time() AS NULL::TIMESTAMPTZ;

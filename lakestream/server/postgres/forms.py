@@ -16,7 +16,7 @@ from sqlglot.parsers.postgres import PostgresParser
 
 from lakestream.language.common.dialect import SparkFunctions, TDengine
 from lakestream.language.common.templates import made
-from lakestream.server.postgres.catalog import as_named
+from lakestream.server.postgres.catalog import as_named, elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,6 +57,7 @@ _PLAIN = re.compile(rf"(\s*[+-]?[\d.]+\s+({'|'.join(unit for unit, _ in _UNITS)}
 """An interval as a lake has it."""
 _MONDAY = "TIMESTAMP '2000-01-03 00:00:00'"
 """What TimescaleDB counts its buckets from."""
+_WRITES = (exp.Insert, exp.Update, exp.Delete)
 _EXTRACTED = {
     "DOW": "dayofweek(_1) - 1",
     "ISODOW": "weekday(_1) + 1",
@@ -67,7 +68,7 @@ _EPOCH = "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000"
 
 
 def in_lakes_words(sql: str, connected_to: str) -> str | None:
-    """Return a query of PostgreSQL's as a lake reads it, None where no form in it is PostgreSQL's alone.
+    """Return a statement of PostgreSQL's as a lake reads it, None where no form is PostgreSQL's alone.
 
     A table may be named by three names, the first of which is what the client is ``connected_to``.
     """
@@ -75,12 +76,12 @@ def in_lakes_words(sql: str, connected_to: str) -> str | None:
         tree = _SPOKEN.parse(sql)[0]
     except SqlglotError:
         return None
-    if not isinstance(tree, exp.Query) or not _has_form(tree):
+    if not isinstance(tree, (exp.Query, *_WRITES)) or not _has_form(tree):
         return None
     for named in tree.find_all(exp.Table, exp.Column):
         if named.text("catalog") == connected_to:
             named.set("catalog", None)
-    meant = _rewritten(as_named(tree))
+    meant = _rewritten(as_named(tree) if isinstance(tree, exp.Query) else tree)
     try:
         return _LAKE.generate(meant, unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError:
@@ -206,28 +207,36 @@ def _call(node: exp.Expr) -> exp.Expr:
 
 
 def _cast(node: exp.Expr) -> exp.Expr:
+    value: exp.Expr = node.this
+    if isinstance(value, (exp.Literal, exp.Null)) and _is_written(node):
+        return value  # it becomes what the column is that it is put into, or compared with
+    if isinstance(value, exp.Literal) and value.is_string:
+        return _constant(value, node.args["to"]) or _of_type(node)
+    return _of_type(node)
+
+
+def _is_written(node: exp.Expr) -> bool:
+    """Return whether a node is one of a statement that writes, and not of a query in it."""
+    return isinstance(node.find_ancestor(exp.Select, *_WRITES), _WRITES)
+
+
+def _constant(text: exp.Expr, to: exp.DataType) -> exp.Expr | None:
+    """Return a text that is written as PostgreSQL's values of a type are; None where a lake's are alike."""
+    if to.is_type("interval"):
+        return _as_length(text)
+    if to.is_type("array"):
+        return elements(text.name, to.expressions[0] if to.expressions else exp.DataType.build("text"))
+    if to.is_type("timestamp", "timestamptz") and text.name == "epoch":
+        return made("TIMESTAMP '1970-01-01 00:00:00Z'", {})
+    return None
+
+
+def _of_type(node: exp.Expr) -> exp.Expr:
     to: exp.DataType = node.args["to"]
     value: exp.Expr = node.this
-    text = value.name if isinstance(value, exp.Literal) and value.is_string else None
-    if to.is_type("interval") and text is not None:
-        return _as_length(value)
-    if to.is_type("array") and text is not None:
-        return _elements(text, to)
-    if to.is_type("timestamp", "timestamptz") and text == "epoch":
-        return made("TIMESTAMP '1970-01-01 00:00:00Z'", {})
     if to.is_type("decimal") and not to.expressions:
         return made("CAST(_1 AS DECIMAL(38, 10))", {"_1": value})
-    if to.is_type("json", "jsonb"):
-        return value
-    return node
-
-
-def _elements(text: str, kind: exp.Expr) -> exp.Expr:
-    """Return the array of a text of PostgreSQL's: ``{a,b}``."""
-    inner = text.strip().removeprefix("{").removesuffix("}")
-    values = [part.strip().strip('"') for part in inner.split(",")] if inner.strip() else []
-    element = kind.expressions[0] if kind.expressions else exp.DataType.build("text")
-    return exp.Array(expressions=[exp.cast(exp.Literal.string(one), element.copy()) for one in values])
+    return value if to.is_type("json", "jsonb") else node
 
 
 def _compared(node: exp.Expr) -> exp.Expr:

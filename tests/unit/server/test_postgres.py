@@ -252,6 +252,13 @@ OF_POWER = """
 SELECT objsubid, description FROM pg_catalog.pg_description
 WHERE objoid = 'power'::regclass ORDER BY objsubid
 """
+AS_METABASE = """
+SELECT c.table_name, col_description(
+  CAST(CAST(FORMAT('%I.%I', CAST(c.table_schema AS TEXT), CAST(c.table_name AS TEXT)) AS REGCLASS) AS OID),
+  c.ordinal_position)
+FROM information_schema.columns c WHERE c.ordinal_position = 2 AND c.column_name IN ('watts', 'total')
+ORDER BY 1
+"""
 AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catalog.pg_index i"
 
 
@@ -271,6 +278,17 @@ AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catal
         (AS_GRAFANA, [("power",)]),
         (OF_POWER, [(0, "of the plant"), (2, "in W")]),
         (AS_JDBC, []),
+        ("SELECT count(*) > 9 FROM pg_get_keywords() WHERE word <> ALL ('{a,abs}'::text[])", [(True,)]),
+        ("SELECT typname FROM pg_type WHERE typname = ANY('{bool,x}'::name[])", [("bool",)]),
+        ("SELECT count(*) FROM pg_stat_user_tables WHERE schemaname = 'other'", [(2,)]),
+        (AS_METABASE, [("power", "in W"), ("priced", None)]),
+        ("SELECT has_any_column_privilege('power', 'update') as update, 1 as select", [(True, 1)]),
+        ("SELECT to_regtype('bigint'), 'int8'::regtype::oid, 'int8'::regtype", [(20, 20, 20)]),
+        ("SELECT current_setting('server_version_num')::int/100", [(1600,)]),
+        (
+            "SELECT privilege_type FROM information_schema.table_privileges WHERE table_name = 'Mixed'",
+            [("SELECT",), ("INSERT",), ("UPDATE",), ("DELETE",)],
+        ),
     ],
 )
 def test_clients_find_the_tables(ada: psycopg.Connection[Any], asked: str, given: list[tuple[Any]]) -> None:

@@ -68,6 +68,18 @@ def test_a_form_of_postgresqls_is_one_of_a_lakes(said: str, meant: str) -> None:
             "SELECT t FROM (SELECT EXPLODE(SEQUENCE(1, 3)) AS `t`) AS t",
         ),
         (
+            """INSERT INTO "main"."t" ("a", b) VALUES ('x'::VARCHAR, 7::BIGINT), (NULL::TEXT, '-1'::INT)""",
+            "INSERT INTO `main`.`t` (`a`, b) VALUES ('x', 7), (NULL, '-1')",
+        ),
+        (
+            "UPDATE t SET v = '2'::INT WHERE t.ts >= '2025-01-01Z'::TIMESTAMP WITH TIME ZONE",
+            "UPDATE t SET v = '2' WHERE t.ts >= '2025-01-01Z'",
+        ),
+        (
+            "DELETE FROM t WHERE ts < '2025-01-01'::timestamptz",
+            "DELETE FROM t WHERE ts < '2025-01-01'",
+        ),
+        (
             "SELECT u.n FROM generate_series(a, b, '1 hour') AS u(n)",
             "SELECT u.n FROM (SELECT EXPLODE(SEQUENCE(a, b, INTERVAL '1' HOUR)) AS `n`) AS u",
         ),
