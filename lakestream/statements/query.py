@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import Relation, compile_query
 from lakestream.engine.base.names import Names, visible_columns
-from lakestream.engine.base.refused import failed, refused
+from lakestream.engine.base.refused import failed, java_errors, refused, spark_errors
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.transport import ArrowTransport
 from lakestream.errors import NotSupportedError
@@ -96,7 +96,7 @@ class Reader:
         try:
             frame = self.spark.sql(sql)
             refuse_calls(self.spark, _foreign_names(fragment))
-        except _spark_error() as error:
+        except spark_errors() as error:
             check_error(error)
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
         refuse_plan(frame, sql)
@@ -123,7 +123,7 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
             )
     try:
         return frame.toArrow()
-    except _java_errors() as error:
+    except java_errors() as error:
         check_error(error)
         failure = failed("QUERY_INVALID", "the query", fragment, error)
         if failure is None:
@@ -148,15 +148,3 @@ def table_frame(
         transport = ArrowTransport(spark, catalog.handles)
         return transport.rows(info.path, version, columns, info.time_column, [(None, None)])
     return read_spark(spark, table, version, columns=columns)
-
-
-def _java_errors() -> tuple[type[Exception], ...]:
-    from py4j.protocol import Py4JJavaError
-
-    return _spark_error(), Py4JJavaError
-
-
-def _spark_error() -> type[Exception]:
-    from pyspark.errors import PySparkException
-
-    return PySparkException

@@ -12,7 +12,7 @@ from lakestream.compute.tree.series import SeriesQuery
 from lakestream.compute.tree.targets import by_device, by_time
 from lakestream.compute.tree.time_windows import Windows
 from lakestream.engine.base.instants import instant_micros
-from lakestream.engine.base.refused import spark_message
+from lakestream.engine.base.refused import spark_errors, spark_message
 from lakestream.engine.reading.transport import ArrowTransport
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.common.source import place_of
@@ -148,11 +148,9 @@ class SeriesReader:
 
     @contextmanager
     def _refusing(self, query: SeriesQuery) -> Iterator[None]:
-        from pyspark.errors import PySparkException
-
         try:
             yield
-        except PySparkException as error:
+        except spark_errors() as error:
             place = place_of(query.select.text)
             raise StatementError("QUERY_INVALID", spark_message(error), place=place) from None
 

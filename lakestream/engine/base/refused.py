@@ -116,3 +116,24 @@ def _named(fragment: Fragment, kind: str, name: str) -> exp.Expr | None:
 
 def _is_query(fragment: Fragment) -> bool:
     return fragment.sql.lstrip("( \n\t").upper().startswith(("SELECT", "WITH"))
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """Return the errors with which Spark refuses a query; none where it is not installed.
+
+    What is asked of DuckDB instead is asked in the same words, and must not fail for the want of Spark.
+    """
+    try:
+        from pyspark.errors import PySparkException
+    except ModuleNotFoundError:
+        return ()
+    return (PySparkException,)
+
+
+def java_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of a query that Spark computes, with those of its JVM; as :func:`spark_errors`."""
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ModuleNotFoundError:
+        return ()
+    return (*spark_errors(), Py4JJavaError)

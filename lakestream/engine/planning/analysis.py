@@ -377,11 +377,13 @@ def _calculation_error(stream: Stream, error: Exception) -> StatementError:
     )
 
 
-def analysis_error() -> type[Exception]:
-    """Return the kind of error that Spark refuses a query with; PySpark is imported on first need."""
-    from pyspark.errors import AnalysisException
-
-    return AnalysisException
+def analysis_error() -> tuple[type[Exception], ...]:
+    """Return the kind of error that Spark refuses a query with; none where it is not installed."""
+    try:
+        from pyspark.errors import AnalysisException
+    except ModuleNotFoundError:
+        return ()
+    return (AnalysisException,)
 
 
 def _refuse_variants(stream: Stream) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakestream.engine.base.refused import spark_errors
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK
@@ -238,14 +239,13 @@ class Replay:
 
     def _begun(self, written: Sequence[_Commit]) -> tuple[_Beginning, int]:
         """Return the beginning, and how many rows were taken over; all there are where that is not kept."""
-        from pyspark.errors import PySparkException
-
         begin = self._beginning(written)
         if begin.output is None:
             return begin, 0
+        unreadable: tuple[type[Exception], ...] = (StorageError, *spark_errors())
         try:
             return begin, self._take_over(begin.output)
-        except (StorageError, PySparkException):
+        except unreadable:
             recorded = self.recorded
             last = _Beginning(recorded.tick, recorded.position, output=recorded.output_version)
             return last, self._take_over(recorded.output_version)

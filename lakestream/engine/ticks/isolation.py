@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way
+from lakestream.engine.base.refused import spark_errors
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of
 
@@ -73,7 +74,6 @@ class Isolation:
 
     def _failure(self, windows: Sequence[dict[str, Any]]) -> Exception | None:
         import pyarrow as pa
-        from pyspark.errors import PySparkException
 
         self.jobs += 1
         if self.jobs > MAX_JOBS:
@@ -81,7 +81,7 @@ class Isolation:
         self._register(pa.Table.from_pylist(list(windows)))
         try:
             self.evaluate(self.evaluated)
-        except PySparkException as error:
+        except spark_errors() as error:
             return error
         return None
 

@@ -10,6 +10,7 @@ from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.compute.windows.evaluate import Way
 from lakestream.compute.windows.keyed.keys import Share
 from lakestream.engine.base.faults import crash_point
+from lakestream.engine.base.refused import spark_errors
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
@@ -277,11 +278,9 @@ class Tick:
 
     def _isolate(self) -> None:
         """Compute the results now, but for windows whose calculation fails, which become errors."""
-        from pyspark.errors import PySparkException
-
         try:
             self._results = [self._computed(rows) for rows in self._results]
-        except PySparkException as error:
+        except spark_errors() as error:
             isolation = Isolation(self.spark, self.stream, self._try, error)
             failed = isolation.run()
             self._results = [self._computed(self._evaluated(isolation.evaluated))]
