@@ -150,6 +150,15 @@ def exchange_checkpoint(table: Path) -> None:
     pq.write_table(rows.take([number for number in range(rows.num_rows) if number != lost]), file)
 
 
+def double_in_checkpoint(table: Path) -> None:
+    """Have a checkpoint that is whole name a file of the table twice."""
+    DeltaTable(str(table)).create_checkpoint()
+    file = max((table / "_delta_log").glob("*.checkpoint.parquet"))
+    rows = pq.read_table(file)
+    twice = next(number for number, add in enumerate(rows["add"].to_pylist()) if add is not None)
+    pq.write_table(rows.take([*range(rows.num_rows), twice]), file)
+
+
 def move(table: Path) -> None:
     table.rename(table.with_name("moved"))
 
@@ -251,6 +260,12 @@ CASES = {
     "output: checkpoint exchanged, repaired": Case(
         "oa", exchange_checkpoint, (*RETRYING, "Running"), "repair"
     ),
+    "source: checkpoint with a file twice, repaired": Case(
+        "a", double_in_checkpoint, (*RETRYING, "Running"), "repair"
+    ),
+    "output: checkpoint with a file twice, repaired": Case(
+        "oc", double_in_checkpoint, (*RETRYING, "Running"), "repair"
+    ),
     "source: another table, put back": Case("a", replace_by_another, ("Failed SOURCE_REPLACED",), "file"),
     "source: moved, repaired": Case("a", move, ("Failed TABLE_NOT_FOUND",), "repair"),
     "output: entry empty, put back": Case("oa", entry(lambda _: b""), RETRYING, "file"),
@@ -306,7 +321,8 @@ def damaged(story: Story, case: Case) -> None:
     story.lake.run()
     for name, state in story.states().items():
         assert state in (case.states if name in ill else ("Running",)), (name, state)
-    if case.damage is exchange_checkpoint:  # who stands behind it does not read it; nobody else believes it
+    if case.damage in (exchange_checkpoint, double_in_checkpoint):
+        # Who stands behind it does not read it; nobody else believes it.
         assert [one.code for one in story.lake.repair.check()][:1] == ["TABLE_DAMAGED"]
     assert story.is_right("ob")
 
@@ -322,6 +338,7 @@ EACH_TIME = {
     ("source: entry torn, repaired", False),
     ("output: newest entry gone, as it is", True),
     ("source: checkpoint exchanged, repaired", True),
+    ("output: checkpoint with a file twice, repaired", True),
     ("output: rows appended, as it is", False),
 }
 """What is tried each time, and whether by another process; the others with the long tests."""

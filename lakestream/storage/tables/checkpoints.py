@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _LOG = "_delta_log"
 _NAME = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
 _READ = (
-    *("add.path", "add.deletionVector.storageType", "add.deletionVector.pathOrInlineDv"),
-    *("add.deletionVector.offset", "metaData.id", "metaData.schemaString", "txn.appId", "txn.version"),
+    *("add.path", "add.size", "add.partitionValues", "add.deletionVector.storageType"),
+    *("add.deletionVector.pathOrInlineDv", "add.deletionVector.offset", "metaData.id"),
+    *("metaData.schemaString", "metaData.partitionColumns", "metaData.configuration"),
+    *("txn.appId", "txn.version"),
 )
 
 _File = tuple[Any, ...]
@@ -94,11 +96,15 @@ def _checkpoints(path: str) -> dict[int, list[Path]]:
 
 @dataclass
 class _Content:
-    """What a table has at a version: its files, by what tells them apart, what it is, and transactions."""
+    """What a table has at a version: what is said of each file, what it is, and transactions.
 
-    files: set[_File] = field(default_factory=set)
+    ``twice``: how often a file is there that is there already, which doubles its rows.
+    """
+
+    files: dict[_File, _File] = field(default_factory=dict)
     table: tuple[str, ...] = ()
     transactions: dict[str, int] = field(default_factory=dict)
+    twice: int = 0
 
     @classmethod
     def read(cls, parts: Iterable[Path]) -> _Content:
@@ -114,20 +120,32 @@ class _Content:
     def follow(self, actions: Iterable[Mapping[str, Any]]) -> None:
         """Do what the actions of a commit, or of a checkpoint, say."""
         listed = [*actions]
-        self.files -= {_file(one["remove"]) for one in listed if one.get("remove")}
-        self.files |= {_file(one["add"]) for one in listed if one.get("add")}
+        for one in listed:
+            if one.get("remove"):
+                self.files.pop(_file(one["remove"]), None)
+        added = [one["add"] for one in listed if one.get("add")]
+        before = len(self.files)
+        self.files |= {_file(add): _said(add) for add in added}
+        self.twice += before + len(added) - len(self.files)
         self.transactions |= {one["txn"]["appId"]: one["txn"]["version"] for one in listed if one.get("txn")}
         for table in (one["metaData"] for one in listed if one.get("metaData")):
             columns = json.loads(table["schemaString"])["fields"]
-            self.table = (table["id"], *(column["name"] for column in columns))
+            shape = [[column["name"], column["type"]] for column in columns]
+            properties = sorted(dict(table.get("configuration") or ()).items())
+            parts = shape, table["partitionColumns"], properties
+            self.table = (table["id"], *(json.dumps(part, sort_keys=True) for part in parts))
 
     def differs_from(self, log: _Content) -> str | None:
         """Say how it differs from what the log has; transactions may have been forgotten."""
         if self.table != log.table:
-            return "it is of another table, or has other columns"
-        lacks, more = len(log.files - self.files), len(self.files - log.files)
+            return "it is of another table, or has other columns or properties"
+        lacks, more = len(log.files.keys() - self.files.keys()), len(self.files.keys() - log.files.keys())
         if lacks or more:
             return f"it lacks {lacks} files, and has {more} others"
+        if self.twice:
+            return f"it has {self.twice} files twice"
+        if self.files != log.files:
+            return "it says other things of files"
         return None if self.transactions.items() <= log.transactions.items() else "it has other transactions"
 
 
@@ -136,3 +154,9 @@ def _file(action: Mapping[str, Any]) -> _File:
     # Writers encode paths in the one and the other place.
     path = unquote(unquote(action["path"]))
     return path, *(vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset"))
+
+
+def _said(add: Mapping[str, Any]) -> _File:
+    """Return the size of a file and the values of its rows in the columns that part the table."""
+    values = dict(add.get("partitionValues") or ())
+    return add["size"], *sorted((name, value or None) for name, value in values.items())
