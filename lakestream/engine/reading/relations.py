@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
-from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
+from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql, taken_sql
 from lakestream.engine.reading.transport import (
     SPARK,
     ArrowTransport,
@@ -177,15 +177,15 @@ class Relations:
         """
         if self.history.takes_all(self.plan):
             return changed
-        until = self.history.until_us
         time = f"unix_micros({quoted(self.stream.source.info.time_column)})"
-        found = changed.where(f"{time} < {until}").selectExpr(f"min({time}) AS low", f"max({time}) AS high")
+        untaken = changed if self.history.skipped else changed.where(f"{time} < {self.history.until_us}")
+        found = untaken.selectExpr(f"min({time}) AS low", f"max({time}) AS high")
         low, high = (column.to_pylist()[0] for column in found.toArrow().columns)
         if low is None or self._excluded([(low, high + 1)]) is None:
             return changed
-        same = " AND ".join(f"c.{quoted(name)} <=> e.{quoted(name)}" for name in self.stream.changed_columns)
+        self._read(self.plan.after, [(low, high + 1)], ())
         view_of(changed, CHANGED)
-        return self.spark.sql(f"SELECT c.* FROM {CHANGED} c LEFT ANTI JOIN {EXCLUDED} e ON {same}")
+        return self.spark.sql(taken_sql(self.stream, CHANGED, changed.columns, BEFORE, EXCLUDED))
 
     def looked_at(self) -> DataFrame:
         """Return the changed rows of the plan as each commit left them, with _ls_sign: how many came or went.
@@ -203,14 +203,16 @@ class Relations:
             return rows.selectExpr("*", "1L AS _ls_sign")
         if plan.appends_only:
             rows = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=False).frame
-            return self._without_untaken(rows.selectExpr(*map(quoted, columns), "1L AS _ls_sign"))
+            rows = self._without_untaken(rows.selectExpr("*", "1L AS _ls_sign"))
+            return rows.selectExpr(*map(quoted, columns), "_ls_sign")
         view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
         sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
         net = self.spark.sql(
-            f"SELECT {listed}, CAST(sum({sign}) AS BIGINT) AS _ls_sign FROM {_RAW} "
+            f"SELECT {listed}, _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign FROM {_RAW} "
             f"GROUP BY {listed}, _commit_version HAVING sum({sign}) <> 0"
         )
-        return self._without_untaken(self.transport.materialize(net).frame)
+        rows = self._without_untaken(self.transport.materialize(net).frame)
+        return rows.selectExpr(*map(quoted, columns), "_ls_sign")
 
     def standing_at(self, version: int, spans: Sequence[Span]) -> DataFrame:
         """Return the rows of the source at a version, of spans of its time, that the stream takes any of."""
