@@ -289,6 +289,50 @@ def test_fields_and_rows_are_what_spark_takes_for_them(spark: SparkSession, smal
     assert check(spark, small, rows_of(9), found) == len(found)
 
 
+SQL_TYPES = dict(
+    zip(
+        VALUES,
+        ["BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "STRING", "BOOLEAN", "TIMESTAMP", "DATE"],
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize("letter", VALUES)
+def test_structs_that_are_compared_keep_their_type(
+    spark: SparkSession, small: SmallSession, letter: str
+) -> None:
+    kind = SQL_TYPES[letter]
+    pair = f"struct(struct(n AS ts, {letter}1 AS v) AS o, {letter}1 AS x)"
+    pair = f"CASE WHEN {letter}1 IS NOT NULL THEN {pair} END"
+    typed = f"STRUCT<o: STRUCT<ts: BIGINT, v: {kind}>, x: {kind}>"
+    queries = [
+        f"SELECT g, q.x AS x FROM (SELECT g, CAST({function}({pair}) AS {typed}) AS q FROM edges GROUP BY g) "
+        "ORDER BY g"
+        for function in ("max", "min")
+    ]
+    assert check(spark, small, rows_of(11), queries) == len(queries)
+    # A cast that changes values is not a struct of the same type.
+    other = "STRUCT<o: STRUCT<ts: DOUBLE, v: STRING>, x: STRING>"
+    changing = f"SELECT CAST(max({pair}) AS {other}).x AS x FROM edges"
+    assert check(spark, small, rows_of(11), [changing]) == 0
+
+
+def test_rows_that_are_taken_from_others_go_one_for_one(spark: SparkSession, small: SmallSession) -> None:
+    columns = ", ".join(f"{letter}1" for letter in VALUES)
+    some = f"SELECT {columns} FROM edges WHERE n % 3 = 0"
+    twice = f"SELECT {columns} FROM edges UNION ALL {some}"
+    one = [
+        f"SELECT {letter}1 FROM edges EXCEPT ALL SELECT {letter}1 FROM edges WHERE n < 20"
+        for letter in VALUES
+    ]
+    queries = [
+        f"SELECT {columns} FROM ({twice} EXCEPT ALL {some}) ORDER BY {columns}",
+        *(f"SELECT {q.split()[1]} AS x FROM ({q}) ORDER BY x" for q in one),
+    ]
+    assert check(spark, small, rows_of(5), queries) == len(queries)
+
+
 @pytest.mark.parametrize("letter", VALUES)
 def test_lists_are_sorted_as_spark_does(spark: SparkSession, small: SmallSession, letter: str) -> None:
     forms = ((f"{letter}1", ""), (f"struct({letter}1, n)", ".n"), (f"struct({letter}1 AS o, n AS x)", ".x"))

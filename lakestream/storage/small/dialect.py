@@ -41,6 +41,7 @@ _STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
         exp.Column,
         exp.CTE,
         exp.Distinct,
+        exp.Except,
         exp.Filter,
         exp.From,
         exp.Group,
@@ -444,6 +445,18 @@ def _macro(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[*arguments])
 
 
+def _is_plain_struct(kind: exp.DataType) -> bool:
+    """Return whether a type is a struct, with fields of types on the list and such structs."""
+    fields = [field.args.get("kind") for field in kind.expressions]
+    return kind.this is exp.DataType.Type.STRUCT and all(
+        isinstance(field, exp.DataType) and (_is_plain(field) or _is_plain_struct(field)) for field in fields
+    )
+
+
+def _is_plain(kind: exp.DataType) -> bool:
+    return not kind.expressions and (kind.this in _CASTS or kind.this is exp.DataType.Type.TEXT)
+
+
 def _cast(node: exp.Expr) -> exp.Expr:
     value, kind = node.this, node.args["to"]
     if isinstance(value, exp.Null) or (isinstance(value, exp.Array) and not value.expressions):
@@ -452,7 +465,10 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=value, to=kind)
     if kind.this is exp.DataType.Type.TEXT and not kind.expressions:
         return _macro("ls_text", value)
-    if kind.this not in _CASTS or kind.expressions:
+    if _is_plain_struct(kind):
+        nothing = exp.Cast(this=exp.null(), to=kind.copy())
+        return exp.Cast(this=_macro("ls_alike", value, nothing), to=kind)
+    if not _is_plain(kind):
         raise NotExactError(f"a cast to {kind.sql('spark')}")
     macro = _CASTS[kind.this]
     value = checked(value, macro)

@@ -58,6 +58,9 @@ _MACROS = {
     "ls_date(x)": _only("DATE"),
     "ls_time(x)": _only("DATE", INSTANT),
     "ls_hashed(x)": _only(*_HASHED),
+    "ls_alike(x, y)": (
+        f"CASE WHEN typeof(x) NOT IN (typeof(y), '\"NULL\"') THEN ls_fail('{TYPES}another struct') ELSE x END"
+    ),
     # Remainders and quotients by zero are NULL in Spark; remainders have the sign of the dividend in both.
     "ls_mod(a, b)": "a % CASE WHEN b = 0 THEN NULL ELSE b END",
     "ls_pmod(a, b)": "CASE WHEN b = 0 THEN NULL WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END",
