@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_session_beside_others_follows_the_executors_of_a_cluster_too(
 ) -> None:
     """Else its shuffles have Spark's 200 parts; and executors that do not find the lake write elsewhere."""
     shared: Any = object()
-    session: Any = object()
+    session: Any = SimpleNamespace(addTag=lambda _: None)
     done: list[object] = []
     layout = Layout("/lake")
     monkeypatch.setattr(jobs, "check_reach", lambda *asked: done.append(asked))
