@@ -233,7 +233,7 @@ def _named(query: Fragment) -> Fragment:
 
 def _written(query: Fragment, tree: exp.Query) -> Fragment:
     sql = str(tree.sql("spark"))
-    return Fragment(sql, query.line, query.column, spark=True)
+    return Fragment(sql, query.line, query.column, query.statement, spark=True)
 
 
 def _is_window(node: exp.Expr) -> bool:
@@ -470,7 +470,7 @@ def _folded(node: exp.Expr) -> exp.Expr:
 
 
 def _part(query: Fragment, node: exp.Expr) -> Fragment:
-    return Fragment(str(node.sql("spark")), query.line, query.column, spark=True)
+    return Fragment(str(node.sql("spark")), query.line, query.column, query.statement, spark=True)
 
 
 def _not_incremental(query: Fragment, node: exp.Expr, what: str) -> StatementError:
