@@ -425,6 +425,7 @@ def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0
         _check_process(process, _ENDING_SECONDS)
         raise
     if stopped:
+        _check_process(process, _ENDING_SECONDS)  # a JVM that ends stops its sessions first
         raise _stopped("the Spark session has been stopped, by its owner or by the cluster's master")
 
 
