@@ -194,6 +194,16 @@ def as_failure(error: BaseException) -> LakestreamError:
     """
     if isinstance(error, SparkGoneError) or getattr(error, "code", "") == "INTERRUPTED":
         raise error
+    try:
+        return _named(error)
+    except OSError as asking:
+        # An error of Spark's is asked of its JVM for its text, which may have ended since.
+        if asking is not error and has_lost_spark(asking):
+            check_connection(asking)
+        raise
+
+
+def _named(error: BaseException) -> LakestreamError:
     if (of_cluster := lonely(error)) is not None:
         return of_cluster
     if (of_store := store_refusal(error)) is not None:
