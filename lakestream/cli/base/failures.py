@@ -6,8 +6,10 @@ reader of stdout went away (``| head``).
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from lakestream.cli.base.session import PROGRAM, Session
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 INTERRUPTED = 130
@@ -54,7 +56,8 @@ def status_of(invoke: Callable[[], int | None], session: Session) -> int:
     """Run a command and return its exit status; what it raised is reported on stderr."""
     _tolerant_streams()
     try:
-        status = _without_panics(invoke) or 0
+        with _without_traces(session):
+            status = _without_panics(invoke) or 0
         _flush()
     except BrokenPipeError:
         _discard_stdout()
@@ -64,6 +67,21 @@ def status_of(invoke: Callable[[], int | None], session: Session) -> int:
     except Exception as error:  # noqa: BLE001 (the last one to catch)
         return report(error, session)
     return status
+
+
+@contextmanager
+def _without_traces(session: Session) -> Iterator[None]:
+    """Keep from stderr, unless it debugs, the traceback that py4j logs of a connection that breaks."""
+
+    def is_told(record: logging.LogRecord) -> bool:
+        return session.debug or "py4j" not in record.pathname
+
+    root = logging.getLogger()
+    root.addFilter(is_told)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_told)
 
 
 def _without_panics(invoke: Callable[[], int | None]) -> int | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakestream import errors
-from lakestream.cli.base.failures import describe, wants_json
+from lakestream.cli.base.failures import describe, status_of, wants_json
+from lakestream.cli.base.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +60,20 @@ def test_only_debug_shows_a_traceback(call: Callable[..., Outcome], lake: FakeLa
     assert outcome.exit_code == 74
     assert "Traceback (most recent call last)" in outcome.stderr
     assert "error[TABLE_UNREADABLE]: bad" in outcome.stderr
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_connection_that_breaks_shows_no_traceback_of_its_library(
+    caplog: pytest.LogCaptureFixture, debug: bool
+) -> None:
+    def breaking() -> int:
+        for library in ("py4j", "another"):
+            told = {"pathname": f"/lib/{library}/java_gateway.py", "levelno": logging.ERROR, "msg": library}
+            logging.getLogger().handle(logging.makeLogRecord(told))
+        return 3
+
+    assert status_of(breaking, Session(debug=debug)) == 3
+    assert [record.msg for record in caplog.records] == [*(["py4j"] if debug else []), "another"]
 
 
 def test_interruption(call: Callable[..., Outcome], lake: FakeLake) -> None:
