@@ -169,17 +169,22 @@ def taken_sql(stream: Stream, changed: str, columns: Sequence[str], before: str,
     changes. So one that goes and comes back as it was is not taken, and one that comes beside it is.
     """
     listed, read = (", ".join(map(quoted, names)) for names in (columns, stream.changed_columns))
-    same = " AND ".join(f"c.{quoted(name)} <=> %s.{quoted(name)}" for name in stream.changed_columns)
-    by = ", ".join(f"c.{quoted(name)}" for name in stream.changed_columns)
-    counted = f"SELECT {read}, count(1) AS n FROM %s GROUP BY {read}"
+    names = [quoted(name) for name in stream.changed_columns]
+    by = ", ".join(f"c.{name}" for name in names)
+
+    def same(other: str) -> str:
+        return " AND ".join(f"c.{name} <=> {other}.{name}" for name in names)
+
+    def counted(rows: str) -> str:
+        return f"(SELECT {read}, count(1) AS n FROM {rows} GROUP BY {read})"
+
     so_far = (
         f"coalesce(b.n, 0L) + sum(c._ls_sign) OVER (PARTITION BY {by} ORDER BY c._commit_version "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     )
     alike = (
         f"SELECT c.*, e.n AS _ls_excluded, {so_far} AS _ls_so_far FROM {changed} c "
-        f"JOIN ({counted % excluded}) e ON {same % (('e',) * len(stream.changed_columns))} "
-        f"LEFT JOIN ({counted % before}) b ON {same % (('b',) * len(stream.changed_columns))}"
+        f"JOIN {counted(excluded)} e ON {same('e')} LEFT JOIN {counted(before)} b ON {same('b')}"
     )
     moved = (
         "CAST(greatest(_ls_so_far - _ls_excluded, 0L) "
@@ -188,7 +193,7 @@ def taken_sql(stream: Stream, changed: str, columns: Sequence[str], before: str,
     others = ", ".join(quoted(name) for name in columns if name != "_ls_sign")
     return (
         f"SELECT {listed} FROM {changed} c "
-        f"LEFT ANTI JOIN {excluded} e ON {same % (('e',) * len(stream.changed_columns))} UNION ALL "
+        f"LEFT ANTI JOIN {excluded} e ON {same('e')} UNION ALL "
         f"SELECT {listed} FROM (SELECT {others}, {moved} AS _ls_sign FROM ({alike})) WHERE _ls_sign <> 0"
     )
 

@@ -123,3 +123,25 @@ def test_of_alike_rows_those_beyond_the_ones_from_before_are_taken(tmp_path: Pat
         for known in [[v for v in rows if v is not None]]
     }
     assert {(row["at"], row["n"], row["total"]) for row in found.to_pylist()} == expected
+
+
+def test_columns_may_have_any_name(tmp_path: Path) -> None:
+    with Lake(tmp_path / "lake") as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, `v%s%%` BIGINT)")
+
+        def write(second: int) -> None:
+            ts = pa.array([START + timedelta(seconds=second)], pa.timestamp("us", "UTC"))
+            found = pa.table({"ts": ts, "v%s%%": pa.array([7], pa.int64())})
+            write_deltalake(f"{lake.root}/main/m", found, mode="append")
+
+        write(1)
+        lake.sql(
+            "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m INTO o AS "
+            "SELECT _twstart AS at, sum(`v%s%%`) AS total FROM %%trows"
+        )
+        for second in (1, 12):
+            write(second)
+            assert not lake.run().failed
+        found = lake.sql("SELECT total FROM o").arrow
+    assert found is not None
+    assert found.to_pylist() == [{"total": 7}]
