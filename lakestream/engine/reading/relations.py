@@ -203,16 +203,16 @@ class Relations:
             return rows.selectExpr("*", "1L AS _ls_sign")
         if plan.appends_only:
             rows = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=False).frame
-            rows = self._without_untaken(rows.selectExpr("*", "1L AS _ls_sign"))
-            return rows.selectExpr(*map(quoted, columns), "_ls_sign")
-        view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
-        sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
-        net = self.spark.sql(
-            f"SELECT {listed}, _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign FROM {_RAW} "
-            f"GROUP BY {listed}, _commit_version HAVING sum({sign}) <> 0"
-        )
-        rows = self._without_untaken(self.transport.materialize(net).frame)
-        return rows.selectExpr(*map(quoted, columns), "_ls_sign")
+            rows = rows.selectExpr("*", "1L AS _ls_sign")
+        else:
+            view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
+            sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
+            net = self.spark.sql(
+                f"SELECT {listed}, _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign FROM {_RAW} "
+                f"GROUP BY {listed}, _commit_version HAVING sum({sign}) <> 0"
+            )
+            rows = self.transport.materialize(net).frame
+        return self._without_untaken(rows).selectExpr(*map(quoted, columns), "_ls_sign")
 
     def standing_at(self, version: int, spans: Sequence[Span]) -> DataFrame:
         """Return the rows of the source at a version, of spans of its time, that the stream takes any of."""
