@@ -76,11 +76,12 @@ def found_in_file(table: Table, file: WrittenFile, columns: Sequence[str]) -> tu
         source: pa.NativeFile = pa.BufferReader(content)
     else:
         source = pa.OSFile(files.join(table.path, file.path))
-    if file.size not in (None, source.size()):
-        raise FileNotFoundError(file.path)
-    with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as opened:
-        there = set(opened.schema_arrow.names)
-        return opened.read([column for column in columns if column in there]), opened.metadata.num_rows
+    with source:
+        if file.size not in (None, source.size()):
+            raise FileNotFoundError(file.path)
+        with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as opened:
+            there = set(opened.schema_arrow.names)
+            return opened.read([column for column in columns if column in there]), opened.metadata.num_rows
 
 
 def with_missing(found: pa.Table, file: WrittenFile, schema: pa.Schema, count: int) -> pa.Table:
