@@ -107,15 +107,13 @@ class Incremental:
 
     # --- the query ---
 
-    def sql(
-        self, rows: str, state: str | None, selected: str, *, opened: bool, clock_us: int, limit: int
-    ) -> str:
+    def sql(self, rows: str, state: str, selected: str, *, clock_us: int, limit: int) -> str:
         """Return the SQL over changed rows and state.
 
         ``rows`` is SQL of the changed rows, as :class:`Fresh` has them.
-        ``state`` names a view of the groups (gid, group columns, k NULL, first, newest BIGINT µs) and,
-        where ``opened``, of the slots of open windows (gid, group columns, k the slot, _ls_n its rows,
-        its partial aggregates; first and newest NULL); None for no group yet. ``selected`` is the select
+        ``state`` names a view of the groups (gid, group columns, k NULL, first, newest BIGINT µs) and
+        of the slots of open windows (gid, group columns, k the slot, _ls_n its rows, its partial
+        aggregates; first and newest NULL), or of none. ``selected`` is the select
         list of the output over an evaluation's result, ``limit`` the most windows without rows in a row.
 
         The result has a row per slot and window of the groups with changes: _ls_gid, group columns,
@@ -125,7 +123,7 @@ class Incremental:
         keeps of it (``kept_columns``); ``selected``; and of the group _ls_first, _ls_newest, _ls_closed,
         _ls_done (windows up to it had fired or never will), _ls_first_before, _ls_closed_before, ….
         """
-        slots = self._slots(Fresh(rows), state, self.groups, opened=opened)
+        slots = self._slots(Fresh(rows), state, self.groups)
         marked = self._marked(self._windows(f"SELECT {self.group_id} AS gid, * FROM ({slots})", self.groups))
         marked = f"SELECT * FROM ({marked}) WHERE lowest IS NOT NULL AND slot IS NOT NULL"
         columns = (*self.window_columns, *GROUP_COLUMNS.values())
@@ -177,7 +175,7 @@ class Incremental:
         own = "".join(f"CAST({c.name} AS {self.types[c.name]}) AS {c.name}, " for c in self._columns)
         return f"SELECT {self.group_id} AS gid, {by}k, {own}CAST(n AS BIGINT) AS n, low, high FROM ({sums})"
 
-    def groups_sql(self, rows: Fresh, state: str | None, held: Mapping[str, str]) -> str:
+    def groups_sql(self, rows: Fresh, state: str, held: Mapping[str, str]) -> str:
         """Return the SQL of the groups with changes, a row each; arguments as in :meth:`sql`.
 
         Beside the instants and window numbers of :meth:`sql` it has rows (changed), lowest and highest
@@ -195,12 +193,10 @@ class Incremental:
             f"SELECT {groups}{summed}, "
             f"CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({rows.sql}){by}"
         )
-        parts = [changed]
-        if state is not None:
-            parts.append(f"SELECT {groups}NULL, NULL, 0L, first, newest FROM {state} WHERE k IS NULL")
+        known = f"SELECT {groups}NULL, NULL, 0L, first, newest FROM {state} WHERE k IS NULL"
         summed = (
             f"SELECT {groups}min(low) AS lowest, max(high) AS highest, max(first) AS first_before, "
-            f"max(newest) AS newest_before, sum(own) AS rows FROM ({' UNION ALL '.join(parts)}){by} "
+            f"max(newest) AS newest_before, sum(own) AS rows FROM ({changed} UNION ALL {known}){by} "
             "HAVING min(low) IS NOT NULL"
         )
         judged = self._judged(summed if rows.summed else f"SELECT {self.group_id} AS gid, * FROM ({summed})")
@@ -215,12 +211,10 @@ class Incremental:
     def windows_sql(
         self,
         rows: Fresh,
-        state: str | None,
+        state: str,
         groups: str,
         selected: str,
         held: Sequence[str],
-        *,
-        opened: bool,
         clock_us: int,
     ) -> str:
         """Return the SQL of the windows with rows, with judged groups; other arguments as in :meth:`sql`.
@@ -228,7 +222,7 @@ class Incremental:
         The result is as there without the columns of the group; ``selected`` is over an evaluation's
         result and what the groups hold.
         """
-        slots = self._slots(rows, state, _BY_NUMBER, opened=opened)
+        slots = self._slots(rows, state, _BY_NUMBER)
         listed = ", ".join(f"g.{name}" for name in (*self.groups, *_JUDGED, *held))
         joined = (
             f"SELECT /*+ BROADCAST(g) */ m.*, {listed} FROM ({self._windows(slots, ())}) m "
@@ -237,13 +231,13 @@ class Incremental:
         judged = f"SELECT *, {self._ignored()} AS ignored, k AS _ls_k, true AS has FROM ({joined})"
         return self._evaluated(judged, selected, self.window_columns, clock_us, held)
 
-    def slots_sql(self, rows: Fresh, state: str | None, groups: str, *, opened: bool) -> str:
+    def slots_sql(self, rows: Fresh, state: str, groups: str) -> str:
         """Return the SQL of what the state keeps of open windows, with judged groups."""
         columns = "".join(f", CAST(m.{c.name} AS {self.types[c.name]}) AS {c.name}" for c in self._columns)
         listed = "".join(f", g.{name}" for name in self.groups)
         return (
             f"SELECT /*+ BROADCAST(g) */ m.gid{listed}, m.k, m.{ROW_COUNT}{columns} "
-            f"FROM ({self._slots(rows, state, _BY_NUMBER, opened=opened)}) m "
+            f"FROM ({self._slots(rows, state, _BY_NUMBER)}) m "
             f"JOIN {groups} g ON m.gid = g.gid "
             f"WHERE {self._is_open('m.k', 'g.closed')}"
         )
@@ -291,7 +285,7 @@ class Incremental:
             f"FROM ({rows.sql})"
         )
 
-    def _slots(self, rows: Fresh, state: str | None, keys: Sequence[str], *, opened: bool) -> str:
+    def _slots(self, rows: Fresh, state: str, keys: Sequence[str]) -> str:
         """Return SQL of the changed rows and the state by group and slot (k; NULL for the group itself).
 
         ``keys`` say what tells groups apart: the group columns, or only their number, which is quicker.
@@ -299,16 +293,14 @@ class Incremental:
         names = [column.name for column in self._columns]
         listed = "".join(f"{name}, " for name in keys)
         groups = f"{self.group_id} AS gid, " if keys is _BY_NUMBER and not rows.summed else listed
-        parts = [self._fallen(rows, groups)]
-        if state is not None:
-            kept = "".join(f", {name if opened else 'NULL'} AS {name}" for name in names)
-            n = ROW_COUNT if opened else "NULL"
-            parts.append(f"SELECT {listed}k{kept}, {n} AS n, 0L, NULL, NULL, first, newest FROM {state}")
+        kept = "".join(f", {name}" for name in names)
+        known = f"SELECT {listed}k{kept}, {ROW_COUNT} AS n, 0L, NULL, NULL, first, newest FROM {state}"
         merged = "".join(f", {column.merged} AS {column.name}" for column in self._columns)
         return (
             f"SELECT {listed}k{merged}, sum(n) AS {ROW_COUNT}, "
             f"sum(own) AS own, min(low) AS low, max(high) AS high, max(first) AS first_known, "
-            f"max(newest) AS newest_known FROM ({' UNION ALL '.join(parts)}) GROUP BY {listed}k"
+            f"max(newest) AS newest_known FROM ({self._fallen(rows, groups)} UNION ALL {known}) "
+            f"GROUP BY {listed}k"
         )
 
     def _windows(self, slots: str, groups: Sequence[str]) -> str:

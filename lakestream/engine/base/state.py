@@ -125,16 +125,15 @@ class GroupState:
             known = known.append_column(CLOSED, pa.nulls(len(known), pa.int64()))
         return int(rows["version"][0].as_py()), cls(known)
 
-    def merged(self) -> pa.Table | None:
-        """Return groups and open windows as one table: a row of either has NULLs for the other."""
+    def merged(self, kinds: pa.Schema) -> pa.Table:
+        """Return groups and open windows as one table: a row of either has NULLs for the other.
+
+        ``kinds`` are the columns that it has however little is known: what reads it is one query then.
+        """
         import pyarrow as pa
 
-        if self.rows is None:
-            return None
-        if self.opened is None or self.opened.num_rows == 0:
-            return self.rows.append_column("k", pa.nulls(len(self), pa.int64()))
-        tables = [nullable(self.rows), nullable(self.opened)]
-        return pa.concat_tables(tables, promote_options="default").combine_chunks()
+        known = [nullable(rows) for rows in (self.rows, self.opened) if rows is not None]
+        return pa.concat_tables([kinds.empty_table(), *known], promote_options="default").combine_chunks()
 
     def without(self, gids: Sequence[int]) -> GroupState:
         """Return the state of the other groups."""

@@ -296,4 +296,5 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
         floor_us=record.floor_us,
         groups_view=bool(record.compiled.group_types),
     )
-    return replace(stream, waiting_groups=tuple(group.gid for group in record.waiting_groups))
+    waiting = tuple(group.gid for group in record.waiting_groups)
+    return replace(stream, group_types=record.compiled.group_types, waiting_groups=waiting)

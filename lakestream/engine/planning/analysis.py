@@ -412,7 +412,7 @@ def _register_empty(spark: SparkSession, stream: Stream) -> None:
 def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
     """Return the types of the groups; nothing but what stands in PARTITION BY is evaluated.
 
-    Raises StatementError EXPRESSION_INVALID, GROUP_TYPE (a value of several parts).
+    Raises StatementError EXPRESSION_INVALID, GROUP_TYPE (a value of several parts, or an interval).
     """
     keys = stream.definition.partition_by
     if not keys:
@@ -430,12 +430,13 @@ def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
 
 
 def _refuse_group_type(key: GroupKey, kind: str) -> None:
-    if not kind.startswith(("array<", "map<", "struct<", "variant")):
+    if not kind.startswith(("array<", "map<", "struct<", "variant", "interval")):
         return
+    text = "CAST({} AS STRING)" if kind.startswith("interval") else "to_json({})"
     raise StatementError(
         "GROUP_TYPE",
         f"PARTITION BY {key.expression.sql} is of type {shown_type(kind)}",
-        hint=f"a part of it with a name, or its text: PARTITION BY to_json({key.expression.sql}) AS name",
+        hint=f"a part of it with a name, or its text: PARTITION BY {text.format(key.expression.sql)} AS name",
         place=place_of(key.expression),
     )
 

@@ -15,8 +15,9 @@ from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import DUCKDB
 from lakestream.engine.rounds.runtime import Services, StreamRuntime, mark_of
 from lakestream.engine.rounds.soundness import standing
-from lakestream.engine.ticks.tick import UNLIMITED, Tick
+from lakestream.engine.ticks.tick import Tick
 from lakestream.engine.windows.delays import Delays
+from lakestream.engine.windows.family import UNLIMITED
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.engine.windows.once.rebuilding import rebuild_plan
 from lakestream.errors import StorageError, StreamError

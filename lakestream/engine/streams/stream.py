@@ -89,6 +89,8 @@ class Stream:
     """SQL of a row's time (BIGINT µs, NULL where it has none), of a stream that admits rows."""
     waiting_groups: tuple[int, ...] = ()
     """The groups of which it takes no row for now."""
+    group_types: tuple[str, ...] = ()
+    """Types of the group columns; none where they are not known, as of a stream that is being created."""
     followed: tuple[Path, ...] = ()
     """How changes of other tables that its query reads lead to windows (EXACT(ALL))."""
     checks: tuple[Check, ...] = ()

@@ -17,6 +17,7 @@ from lakestream.engine.reading.queries import fresh_columns
 from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, transport_by
 from lakestream.engine.windows.grid.family import by_update
+from lakestream.engine.windows.grid.stepping import state_kinds
 from lakestream.storage.rows.views import view_of, view_of_rows
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
@@ -79,7 +80,7 @@ def shape_of(stream: Stream, target: Target) -> Hashable:
     if stream.incremental is None:
         return None
     selected = target.shape.listed()
-    query = _combined(stream).sql("", STATE, selected, opened=True, clock_us=0, limit=1)
+    query = _combined(stream).sql("", STATE, selected, clock_us=0, limit=1)
     return (stream.source.time, stream.groups, query)
 
 
@@ -141,33 +142,27 @@ class Sharing:
         import pyarrow.compute as pc
 
         first = members[0]
-        opened = any(m.state.opened is not None and m.state.opened.num_rows for m in members)
         state = self._register_states(members)
         rows, selected = self._rows(members), first.target.shape.listed()
-        sql = _combined(first.stream).sql(rows, state, selected, opened=opened, clock_us=0, limit=self.limit)
+        sql = _combined(first.stream).sql(rows, state, selected, clock_us=0, limit=self.limit)
         found = self.spark.sql(sql).toArrow()
         return {
             member.plan.uuid: found.filter(pc.equal(found[_MEMBER], number)).drop_columns([*_OWN])
             for number, member in enumerate(members)
         }
 
-    def _register_states(self, members: Sequence[Member]) -> str | None:
-        """Register the groups and open windows of all streams; None for no group yet."""
+    def _register_states(self, members: Sequence[Member]) -> str:
+        """Register the groups and open windows of all streams; return the view's name."""
         import pyarrow as pa
 
         found = []
         for number, member in enumerate(members):
-            state = member.state.merged()
-            if state is None:
-                continue
+            state = member.state.merged(state_kinds(member.stream))
             for name, value in zip(_OWN, (number, *member.columns), strict=True):
                 state = with_number(state, name, value)
             found.append(state)
-        if not found:
-            return None
         states = pa.concat_tables([nullable(state) for state in found], promote_options="default")
-        view_of_rows(self.spark, states.combine_chunks(), STATE)
-        return STATE
+        return str(view_of_rows(self.spark, states.combine_chunks(), STATE))
 
     def _rows(self, members: Sequence[Member]) -> str:
         """Return SQL of the changed rows, once for each stream that admits them."""

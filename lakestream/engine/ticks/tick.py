@@ -65,10 +65,6 @@ if TYPE_CHECKING:
     from lakestream.storage.rows.views import View
 
 
-UNLIMITED = 2**62
-"""Windows of a tick that may be as many as there are; a number can be added to it."""
-
-
 @dataclass
 class TickResult:
     """What a tick did; ``shrunk`` are groups that wait of which rows went.
@@ -220,8 +216,7 @@ class Tick:
                 self.relations,
                 self.target,
                 self.state,
-                # What is there already was within the limit tick by tick, which are followed as one.
-                UNLIMITED if self.output_committed else self.max_windows,
+                self.max_windows,
                 self.output_committed,
                 None if self._notices is None else self._notices.rules,
                 self.updated,

@@ -46,6 +46,9 @@ CLOCK_KINDS = (DELAY, CLOCK)
 """Kinds of ticks that take no changes: time has passed."""
 
 
+UNLIMITED = 2**62
+"""Windows of a tick that may be as many as there are; a number can be added to it."""
+
 WHOLE = "replace all rows of the windows"
 """What EXPLAIN says of results that take the place of all that there was."""
 
@@ -54,8 +57,8 @@ WHOLE = "replace all rows of the windows"
 class TickInput:
     """What a tick starts from: what it reads, its output, and the state before it.
 
-    ``max_windows`` is the most that may fire at once; ``output_committed``: the output is there already, only
-    the state is to follow (replay after a crash); ``rules``: what events are emitted, None for none;
+    ``max_windows`` is the most that may fire in a tick; ``output_committed``: the output is there already,
+    only the state is to follow (replay after a crash); ``rules``: what events are emitted, None for none;
     ``updated``: the result of the update query, where streams of one shape have shared it. ``touched`` are
     windows that changes of other tables touch (gid, group columns, a, b; None: none), as :class:`Touched`
     gives them.
@@ -69,6 +72,11 @@ class TickInput:
     rules: EventRules | None = None
     updated: pa.Table | None = None
     touched: pa.Table | None = None
+
+    @property
+    def most_windows(self) -> int:
+        """The most windows that may fire; those whose results are there were within it, tick by tick."""
+        return UNLIMITED if self.output_committed else self.max_windows
 
     @property
     def spark(self) -> SparkSession:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
@@ -246,6 +247,7 @@ def _field(name: str, kind: object, comment: str | None = None) -> dict[str, obj
     }
 
 
+@cache
 def arrow_type(spark: str) -> pa.DataType:
     """Return the Arrow type of a Spark SQL type: timestamps in microseconds, UTC."""
     import pyarrow as pa

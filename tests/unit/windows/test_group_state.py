@@ -99,8 +99,8 @@ def test_groups_are_left_out_or_picked_with_their_windows() -> None:
 
 
 def test_groups_and_windows_travel_as_one_table() -> None:
-    merged = KNOWN.merged()
-    assert merged is not None
+    kinds = pa.schema({"gid": pa.int64(), "k": pa.int64(), "newest": pa.int64(), "n": pa.int64()})
+    merged = KNOWN.merged(kinds)
     columns = ("gid", "newest", "k")
     assert sorted(merged.select(columns).to_pylist(), key=str) == sorted(
         [
@@ -114,10 +114,10 @@ def test_groups_and_windows_travel_as_one_table() -> None:
     )
     nothing_open = opened().append_column("n", pa.array([], pa.int64()))
     for alone in (GroupState(groups((1, 10))), GroupState(groups((1, 10)), nothing_open)):
-        rows = alone.merged()
-        assert rows is not None
-        assert rows.to_pylist() == [{"gid": 1, "newest": 10, "k": None}]
-    assert GroupState().merged() is None
+        rows = alone.merged(kinds)
+        assert rows.select(columns).to_pylist() == [{"gid": 1, "newest": 10, "k": None}]
+        assert {*rows.schema.names} == {*merged.schema.names}
+    assert GroupState().merged(kinds) == kinds.empty_table()
 
 
 def test_a_saved_state_has_no_end_of_closed_windows_before_it_was_kept() -> None:

@@ -69,9 +69,9 @@ def detected(given: TickInput, found: Rows) -> Detected:
         return Detected(view, summary)
     if given.touched is not None:
         # Other tables have touched them: no row of theirs lies far from the others.
-        check_windows(total(summary, "windows"), given.max_windows)
+        check_windows(total(summary, "windows"), given.most_windows)
     else:
-        check_groups(given.stream, summary, summary["windows"], given.max_windows)
+        check_groups(given.stream, summary, summary["windows"], given.most_windows)
     return Detected(view, summary)
 
 

@@ -7,9 +7,10 @@ one begins.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Fresh, Incremental
+from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, ROW_COUNT, Fresh, Incremental
 from lakestream.engine.base.keyed import parted
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import summary_in_steps
@@ -32,6 +33,7 @@ from lakestream.engine.windows.grid.updated import (
 )
 from lakestream.engine.windows.waiting import Passing
 from lakestream.language.quoting import quoted
+from lakestream.storage.columns.types import arrow_type
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import give_back, view_of, view_of_rows
 from lakestream.storage.small.session import SmallSession
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestream.engine.base.state import GroupState
+    from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
 
 PART_ROWS = 131_072
@@ -127,7 +130,7 @@ class Stepping:
         self, state: GroupState, changed: Callable[[int | None], Fresh], passing: Passing | None
     ) -> Updated | None:
         """Return what changed rows, from an instant on, and a state give; None where too many pass."""
-        view, opened = register_state(self.given, state)
+        view = register_state(self.given, state)
         incremental, fresh, held = self._incremental, changed(None), self.given.target.shape.of_groups()
         groups = self.given.spark.sql(incremental.groups_sql(fresh, view, held)).toArrow()
         if passing is not None:
@@ -136,13 +139,11 @@ class Stepping:
                 return None
         view_of(arrow_frame(self.given.spark, groups), GROUPS)
         selected, clock = self.given.target.shape.listed(with_groups=True), self.given.plan.clock_us
-        windows = self.given.spark.sql(
-            incremental.windows_sql(fresh, view, GROUPS, selected, [*held], opened=opened, clock_us=clock)
-        )
+        windows = self.given.spark.sql(incremental.windows_sql(fresh, view, GROUPS, selected, [*held], clock))
         flagged = None
         if are_in_order(groups):
             rest = changed(least(groups["opens"]))
-            kept = self.given.spark.sql(incremental.slots_sql(rest, view, GROUPS, opened=opened)).toArrow()
+            kept = self.given.spark.sql(incremental.slots_sql(rest, view, GROUPS)).toArrow()
             due = self._collected(groups, windows)
         else:
             due, flagged = self._due_and_flagged(groups, windows)
@@ -214,20 +215,37 @@ def parts_of(rows: int) -> int:
     return 1 << (max(rows - 1, 0) // PART_ROWS).bit_length()
 
 
-def register_state(given: TickInput, state: GroupState) -> tuple[str | None, bool]:
-    """Register a state; return the view's name (None: there is no group), and whether windows are open."""
-    known = state.merged()
-    if known is None:
-        return None, False
-    view = view_of_rows(given.spark, known, STATE)
-    return str(view), bool(state.opened is not None and state.opened.num_rows)
+def register_state(given: TickInput, state: GroupState) -> str:
+    """Register the groups of a state and its open windows; return the view's name."""
+    return str(view_of_rows(given.spark, state.merged(state_kinds(given.stream)), STATE))
+
+
+def state_kinds(stream: Stream) -> pa.Schema:
+    """Return the columns of the state of a stream whose windows are kept by partial aggregates."""
+    import pyarrow as pa
+
+    assert stream.incremental is not None  # by Grid.step()
+    known = zip_longest(stream.group_columns, stream.group_types, fillvalue="void")
+    groups = {name: _kind_of_group(kind) for name, kind in known}
+    own = {name: arrow_type(kind) for name, kind in stream.incremental.types.items()}
+    numbers = dict.fromkeys(("k", ROW_COUNT, "first", "newest"), pa.int64())
+    return pa.schema({"gid": pa.int64(), **groups, **numbers, **own})
+
+
+def _kind_of_group(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    try:
+        return arrow_type(kind)
+    except ValueError:  # a text with a collation, which is Spark's alone
+        return pa.null()
 
 
 def passing_of(given: TickInput) -> Passing | None:
     """Return what counts the windows that a tick lets pass; None where those without rows are none."""
     incremental = given.stream.incremental
     assert incremental is not None  # by Grid.step()
-    return None if incremental.only_with_rows else Passing(given.stream, given.max_windows)
+    return None if incremental.only_with_rows else Passing(given.stream, given.most_windows)
 
 
 def windows_passing(groups: pa.Table, start: str) -> pa.ChunkedArray:

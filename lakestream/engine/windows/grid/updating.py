@@ -172,10 +172,10 @@ class Updating:
 
     def _at_once(self, groups: GroupState) -> Updated:
         """One query, for few rows: what Spark needs for a query counts."""
-        state, opened = register_state(self.given, groups)
+        state = register_state(self.given, groups)
         fresh, selected = fresh_sql(self.given.stream, CHANGED), self.given.target.shape.listed()
         clock_us, limit = self.given.plan.clock_us, self.given.max_windows
-        sql = self._incremental.sql(fresh, state, selected, opened=opened, clock_us=clock_us, limit=limit)
+        sql = self._incremental.sql(fresh, state, selected, clock_us=clock_us, limit=limit)
         if self.given.rules is not None:
             sql = self.given.rules.closings_sql(sql)
         return self._split(self.given.spark.sql(sql).toArrow())

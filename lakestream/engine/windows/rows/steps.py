@@ -53,7 +53,7 @@ class CutWindows(Step):
         if advance is not None:
             return advance
         result = Cutting(given, sums.schema).run(sums, changes)
-        check_windows(result.fired.num_rows, given.max_windows)
+        check_windows(result.fired.num_rows, given.most_windows)
         return _advance(given, result)
 
 
@@ -62,7 +62,7 @@ def _in_order(given: TickInput, changes: pa.Table) -> Advance | None:
     passed = InOrder(given).run(changes)
     if passed is None:
         return None
-    check_windows(passed.windows, given.max_windows)
+    check_windows(passed.windows, given.most_windows)
     advance = Advance(
         given.state.updated(passed.groups),
         total(changes, "n"),
