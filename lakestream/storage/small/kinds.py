@@ -15,7 +15,7 @@ from sqlglot import exp
 from lakestream.storage.small.exact import NotExactError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 WHOLE = "a whole number"
 DOUBLE = "a double"
@@ -175,7 +175,8 @@ def refuse_long_values(query: exp.Expr) -> None:
     That is lists of lists that are made, and texts and lists joined with themselves again and again.
     """
     makers = [node for node in query.find_all(exp.GenerateSeries, exp.Anonymous) if _makes_a_list(node)]
-    if len(makers) > 1 and any(_is_made_often(node) for node in makers):
+    often = [node for node in makers if _is_made_often(node)]
+    if any(node is not other and not _are_apart(node, other) for node in often for other in makers):
         raise NotExactError("lists of lists that are made")
     for fold in query.find_all(exp.Reduce):
         if any(
@@ -199,6 +200,23 @@ def _is_made_often(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) or node.find_ancestor(exp.Lambda, exp.Select) is not (
         node.find_ancestor(exp.Select)
     )
+
+
+def _are_apart(node: exp.Expr, other: exp.Expr) -> bool:
+    """Return whether two nodes are of different members of a UNION, which see nothing of each other."""
+    parts = {id(whole): part for part, whole in _upwards(node)}
+    for part, whole in _upwards(other):
+        if id(whole) in parts:
+            seen = any(isinstance(one, exp.With) for one in (part, parts[id(whole)]))
+            return isinstance(whole, exp.SetOperation) and not seen
+    return False
+
+
+def _upwards(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Yield each part, from a node on, with what it is a part of."""
+    while node.parent is not None:
+        yield node, node.parent
+        node = node.parent
 
 
 def _times_joined(scope: exp.Expr) -> int:

@@ -308,6 +308,14 @@ for _ in range(5):
         "SELECT array_repeat(array_repeat(1, 10000), 10000) AS x FROM t",
         "SELECT array_repeat(y.a, 10000) AS x FROM (SELECT array_repeat(1, 10000) AS a FROM t) AS y",
         "SELECT transform(sequence(1, 10000), x -> sequence(1, 10000)) AS x FROM t",
+        (
+            "WITH made AS (SELECT sequence(1, 10000) AS a FROM t) SELECT a FROM made UNION ALL "
+            "SELECT transform(a, x -> sequence(1, 10000)) FROM made"
+        ),
+        (
+            "SELECT transform(a, x -> sequence(1, 10000)) FROM (SELECT sequence(1, 10000) AS a FROM t "
+            "UNION ALL SELECT sequence(1, 10000) FROM t)"
+        ),
         "SELECT aggregate(sequence(1, 60), 'a', (a, x) -> concat(a, a)) AS x FROM t",
         "SELECT aggregate(sequence(1, 60), sequence(1, 2), (a, x) -> concat(a, a)) AS x FROM t",
         f"SELECT max(length(y.a)) AS x FROM {LONG_TEXT} AS y",
@@ -320,6 +328,12 @@ def test_no_short_text_makes_a_value_that_takes_all_memory(session: SmallSession
     with pytest.raises(NotExactError):
         session.sql(sql)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_the_members_of_a_union_make_lists_of_lists_each_for_itself(session: SmallSession) -> None:
+    session.register("t", pa.table({"a": pa.array([[1, 2]], pa.list_(pa.int64()))}))
+    one = "SELECT explode(flatten(transform(a, x -> sequence(1, x)))) AS n FROM t"
+    assert session.sql(f"{one} UNION ALL {one}").toArrow()["n"].to_pylist() == [1, 1, 2] * 2
 
 
 def test_lists_and_texts_of_some_length_are_made(session: SmallSession) -> None:
