@@ -21,7 +21,7 @@ from lakestream.engine.reading.relations import (
     history_of,
 )
 from lakestream.engine.recalculation.recalculate import range_of
-from lakestream.engine.rounds.replay import Recorded, Replay
+from lakestream.engine.rounds.replay import RecordedTicks, Replay
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
@@ -193,7 +193,7 @@ class Verifier:
                 target,
                 services.planner_of(record, stream),
                 services.settings.max_windows_per_tick,
-                Recorded.of(engine, record, stream, position or 0, output_version),
+                RecordedTicks.of(engine, record, stream, position or 0, output_version),
             ),
         )
 

@@ -18,7 +18,7 @@ from lakestream.engine.base.turns import TurnNeededError, Turns
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
 from lakestream.engine.rounds.failing import Failing
-from lakestream.engine.rounds.following import Dividing, Following, Held, Recorded
+from lakestream.engine.rounds.following import Dividing, Following, Held, RecordedStreams
 from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.recalculating import Recalculating
 from lakestream.engine.rounds.recording import Recording
@@ -362,7 +362,7 @@ class Engine:
     def _plan(self, look: Look, marks: tuple[int, ...]) -> list[tuple[StreamRuntime, TickPlan]]:
         """Plan the running streams of a look; registry and sources are read once however many there are."""
         self.recalculating.resynchronise()
-        planned, recorded = [], Recorded(self.services.registry, marks)
+        planned, recorded = [], RecordedStreams(self.services.registry, marks)
         running = {r.uuid for r in recorded.streams if r.status in ("Running", "Retrying")}
         self.failing.retries.keep(running)
         records = [record for record in recorded.streams if self.services.takes(record.uuid)]
@@ -401,7 +401,7 @@ def refresh(engine: Engine, record: StreamRecord) -> list[TickReport]:
             raise StreamError("CALCULATION_FAILED", reports[-1].error)
 
 
-def _taken(engine: Engine, uuid: str, recorded: Recorded) -> StreamRecord | None:
+def _taken(engine: Engine, uuid: str, recorded: RecordedStreams) -> StreamRecord | None:
     """Take a stream, and return it as it is then; None for one that is not this round's to run."""
     if not engine.services.turns.take(uuid):
         return None

@@ -55,7 +55,7 @@ class Held:
         return max(0.0, until - self.services.system_clock.monotonic())
 
 
-class Recorded:
+class RecordedStreams:
     """What is recorded of a lake's streams: read once, and again where others have recorded something since.
 
     So what is asked of a stream while it is claimed is how it stands. ``marks`` are the registry's as far

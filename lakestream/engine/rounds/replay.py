@@ -68,7 +68,7 @@ class Replayed:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedTicks:
     """What a stream did that its source does not tell, as far as there is a record of it.
 
     ``tick`` and ``position`` are its last tick and the source's version that it stands at, ``since`` the last
@@ -87,7 +87,7 @@ class Recorded:
     @classmethod
     def of(
         cls, engine: Engine, record: StreamRecord, stream: Stream, position: int, output_version: int
-    ) -> Recorded:
+    ) -> RecordedTicks:
         """Read the record of a stream between two ticks."""
         registry = engine.services.registry
         _, progress = registry.last(record.uuid)
@@ -157,7 +157,7 @@ class Replay:
     target: Target
     planner: Planner
     max_windows: int
-    recorded: Recorded
+    recorded: RecordedTicks
     folder: str
     _tables: Tables = field(default_factory=Tables, init=False)
     _outbox: Outbox = field(init=False)
