@@ -38,7 +38,8 @@ class Fragment:
     """A slice of a statement, in its dialect, with its place (line and column from 1).
 
     ``stands_for`` are names in it that stand for other expressions: (name, text of the expression);
-    ``spark``: its functions are Spark's, whatever TDengine calls so.
+    ``spark``: its functions are Spark's, whatever TDengine calls so; ``written`` is what stands there of
+    which this is other words, empty where it is itself.
     """
 
     sql: str
@@ -47,6 +48,7 @@ class Fragment:
     statement: str = field(default="", repr=False, compare=False)
     stands_for: tuple[tuple[str, str], ...] = ()
     spark: bool = False
+    written: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,9 @@ class Source:
 
 def place_of(fragment: Fragment) -> Place:
     """Return the place of a whole fragment in its statement."""
-    first_line = fragment.sql.splitlines()[0] if fragment.sql else ""
-    return Place(fragment.line, fragment.column, max(1, len(first_line)), fragment.statement or fragment.sql)
+    written = fragment.written or fragment.sql
+    first_line = written.splitlines()[0] if written else ""
+    return Place(fragment.line, fragment.column, max(1, len(first_line)), fragment.statement or written)
 
 
 def decoded(content: bytes, name: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from collections import defaultdict
+from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -129,7 +131,29 @@ def place_in(f: Fragment, node: exp.Expr) -> Place:
     if not parts:
         return place_of(f)
     leftmost = min(parts, key=lambda meta: int(meta["start"]))
+    if f.written:
+        return _place_as_written(f, leftmost["start"], leftmost["end"] + 1)
     return Source.of_fragment(f).place(leftmost["start"], leftmost["end"] + 1)
+
+
+def _place_as_written(f: Fragment, start: int, end: int) -> Place:
+    """Return the place of a word of what a fragment says in other words, where it was written."""
+    word = f.sql[start:end].strip("`").lower()
+    before = [at for at in _places(f.sql).get(word, ()) if at[0] < start]
+    there = _places(f.written).get(word)
+    if not there:
+        return place_of(f)
+    at = there[min(len(before), len(there) - 1)]
+    return Source.of_fragment(replace(f, sql=f.written)).place(*at)
+
+
+@lru_cache(maxsize=16)
+def _places(sql: str) -> dict[str, list[tuple[int, int]]]:
+    """Return where each word of a text stands."""
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for token in _located_tokens(sql):
+        found[token.text.lower()].append((token.start, token.end + 1))
+    return found
 
 
 def _parse(f: Fragment, kind: type[exp.Expr] | None, dialect: Dialect | None = None) -> exp.Expr:

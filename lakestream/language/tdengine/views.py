@@ -232,8 +232,7 @@ def _named(query: Fragment) -> Fragment:
 
 
 def _written(query: Fragment, tree: exp.Query) -> Fragment:
-    sql = str(tree.sql("spark"))
-    return Fragment(sql, query.line, query.column, query.statement, spark=True)
+    return replace(query, sql=str(tree.sql("spark")), spark=True, written=query.sql)
 
 
 def _is_window(node: exp.Expr) -> bool:

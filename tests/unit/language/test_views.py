@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
+from sqlglot import exp
 
 from lakestream.language import parse_statement
+from lakestream.language.expressions.parsing import parse_query, place_in
 from lakestream.language.model import (
     CreateStream,
     IntervalTrigger,
@@ -63,3 +65,24 @@ def test_sessions_of_another_time_than_the_tables_may_be_computed_by_keys() -> N
     assert isinstance(statement, CreateStream)
     assert statement.otherwise is not None
     assert statement.otherwise.trigger == WholeTrigger()
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "column"),
+    [
+        ("SELECT k, sum(nope) AS n FROM t GROUP BY k, window(ts, '10 minutes')", 1, 45),
+        ("SELECT window.start AS s,\n  k,\n  sum(nope) AS n\nFROM t GROUP BY k, window(ts, '1 hour')", 3, 7),
+        ("SELECT window.end AS s, sum(v) AS n FROM t\nWHERE nope > 1 GROUP BY window(ts, '1 day')", 2, 7),
+        (
+            "SELECT k, session_window.start AS s,\n sum(nope) FROM t GROUP BY k, session_window(ts, '1 h')",
+            2,
+            6,
+        ),
+        ("SELECT k, sum(v) AS n,\n max(`nope`) AS m FROM t GROUP BY k", 2, 6),
+    ],
+)
+def test_what_a_view_says_is_where_it_was_written(query: str, line: int, column: int) -> None:
+    calculation = view(query).calculation
+    (named,) = (node for node in parse_query(calculation).find_all(exp.Column) if node.name == "nope")
+    place = place_in(calculation, named)
+    assert (place.line, place.column) == (line, column)
