@@ -22,6 +22,7 @@ from lakestream.engine.reading.relations import (
 )
 from lakestream.engine.recalculation.recalculate import range_of
 from lakestream.engine.rounds.replay import RecordedTicks, Replay
+from lakestream.engine.rounds.runtime import mark_of
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
@@ -168,7 +169,7 @@ class Verifier:
         _, progress = registry.last(record.uuid)
         totals = progress.totals if progress is not None else None
         taken = progress is not None and progress.next_slice is None
-        target = open_target(stream, record, catalog, services.spark)
+        target = open_target(stream, record, catalog, services.spark, mark_of(record, progress))
         jobs = registry.recalculations(record.uuid)
         position = progress.version if progress is not None and taken else None
         output_version = catalog.handles.latest(target.info.path).version

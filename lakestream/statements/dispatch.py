@@ -98,10 +98,14 @@ class Statements:
         tables = {str(name.within(at.database)) for name in _named_tables(statement)}
         tables |= {info.full_name for info in changed}
         read = tables if isinstance(statement, model.DropTable) else set[str]()
+        writers = {info.writer for info in changed}
         return [
             record
             for record in (at.registry.streams() if streams or tables else ())
-            if record.full_name in streams or tables & {*record.written} or read & {*record.sources}
+            if record.full_name in streams
+            or record.uuid in writers
+            or tables & {*record.written}
+            or read & {*record.sources}
         ]
 
     def _run_on_tree(self, statement: TreeStatement) -> Result:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
+from lakestream.engine.rounds.runtime import mark_of
 from lakestream.engine.streams.target import columns_of, output_shape
 from lakestream.errors import LakestreamError
 from lakestream.language.quoting import quoted
@@ -120,7 +121,8 @@ class Migration:
         if record.table is None:
             return Migrated(name, None, "current", why="it stores no rows")
         stream = compile_record(record, self.catalog)
-        target = open_target(stream, record, self.catalog, self.spark)
+        mark = mark_of(record, self.registry.last(record.uuid)[1])
+        target = open_target(stream, record, self.catalog, self.spark, mark)
         move = self._move(stream, record, target)
         if move is None:
             return Migrated(name, record.table, "current")

@@ -16,6 +16,7 @@ from lakestream.language import model
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.workspace import DEFAULT_DATABASE
 from lakestream.storage.names.subtables import Subtables
+from lakestream.storage.records.registry import Accepted
 from lakestream.storage.writes.feed import switch_feed_on
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class TableStatements:
         for record in inside:
             if record.database == statement.name:
                 self.streams.remove(record)
+        if inside:
+            for table in self.at.catalog.table_names(statement.name):
+                give_up(self.at, statement.name, table)
         self.at.catalog.drop_database(statement.name, if_exists=statement.if_exists)
         if self.at.database == statement.name:
             self.at.database = DEFAULT_DATABASE
@@ -86,6 +90,7 @@ class TableStatements:
         """DROP TABLE, and of a subtable what streams made of it where they say so."""
         self._refuse_tree("DROP TABLE", self.at.in_database(statement.name), statement.name.name)
         stable = self._stable_of(statement)
+        give_up(self.at, self.at.in_database(statement.name), statement.name.name)
         result = self.at.editor().drop_table(statement, self.at.in_database(statement.name))
         if stable is not None:
             self._mark_dropped(stable, statement.name.name)
@@ -249,6 +254,18 @@ def touches(record: StreamRecord, database: str) -> bool:
     """Return whether a stream is of a database, or reads or writes a table of it."""
     tables = [*record.compiled.reads, record.output]
     return record.database == database or any(table.startswith(f"{database}.") for table in tables)
+
+
+def give_up(at: Workspace, database: str, table: str) -> None:
+    """Have the streams that write a table which is going to be dropped make it again, not miss it."""
+    info = at.catalog.find_table(database, table)
+    if info is None:
+        return
+    for record in at.registry.streams():
+        writes = record.output == info.full_name or record.uuid == info.writer
+        progress = at.registry.last(record.uuid)[1] if writes else None
+        if progress is not None:
+            at.registry.update(record.uuid, accepted=Accepted(progress.tick, None))
 
 
 def _switch_feed_on(at: Workspace, info: TableInfo, table: Table) -> None:

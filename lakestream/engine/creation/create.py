@@ -13,6 +13,7 @@ from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused
 from lakestream.engine.creation.compile import compile_record, compile_stream
 from lakestream.engine.planning.analysis import analyse, analysis_error, check_results, other_results
+from lakestream.engine.planning.checks import refuse_gone, refuse_other
 from lakestream.engine.streams.expectations import result_checks
 from lakestream.engine.streams.quarantine import Quarantine
 from lakestream.engine.streams.quarantine import refuse_unfit as refuse_unfit_expectations
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from lakestream.storage.delta import Table
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
-    from lakestream.storage.records.registry import Registry, StreamChanges
+    from lakestream.storage.records.registry import Registry, StreamChanges, TablePosition
 
 DEFINITION_VERSION = 1
 
@@ -329,18 +330,22 @@ class _Others:
 
 
 def open_target(
-    stream: Stream, record: StreamRecord, catalog: Catalog, spark: Callable[[], SparkSession]
+    stream: Stream,
+    record: StreamRecord,
+    catalog: Catalog,
+    spark: Callable[[], SparkSession],
+    mark: TablePosition | None = None,
 ) -> Target:
-    """Return the output of a registered stream; it is made again when it was dropped (TDengine A8)."""
+    """Return the output of a registered stream; it is made again when it was dropped (TDengine A8).
+
+    ``mark`` is where it was written last. Raises StreamError OUTPUT_GONE, OUTPUT_REPLACED, OUTPUT_CHANGED.
+    """
     quarantine = Quarantine(stream.definition, record.uuid)
-    database, name = record.output.split(".", 1)
-    info = catalog.find_table(database, name) or create_output(
-        catalog,
-        stream,
-        _named_in_full(stream.definition, record),
-        _shape_of(stream, record),
-        spark,
-    )
+    info = _there(record, catalog, mark)
+    refuse_gone(mark, quarantine.missing(catalog))
+    if info is None:
+        definition = _named_in_full(stream.definition, record)
+        info = create_output(catalog, stream, definition, _shape_of(stream, record), spark)
     try:
         shape = _shape_there(stream, record, info)
         _refuse_without_provenance(stream.definition, info, shape)
@@ -362,6 +367,16 @@ def open_target(
         refused=quarantine.of_results(catalog, target),
         quarantine=quarantine.of_source(catalog, stream.source),
     )
+
+
+def _there(record: StreamRecord, catalog: Catalog, mark: TablePosition | None) -> TableInfo | None:
+    """Return the output of a stream if it is there; one that was written to is to be the same one."""
+    info = catalog.find_table(*record.output.split(".", 1))
+    if info is None:
+        refuse_gone(mark, [record.output])
+    else:
+        refuse_other(mark, catalog.handles.latest(info.path))
+    return info
 
 
 def _shape_of(stream: Stream, record: StreamRecord) -> OutputShape:

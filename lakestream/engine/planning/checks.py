@@ -18,7 +18,7 @@ from lakestream.storage.delta import commit_digest, read_commits
 from lakestream.storage.records.registry import TablePosition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.errors import LakestreamError
@@ -51,7 +51,7 @@ def check_followed(followed: Mapping[str, TablePosition], tables: Tables) -> Non
 
 
 def _check_table(table_id: str, version: int | None, source: Table, commit: str | None) -> None:
-    found = None if version is None or commit is None else _digest(source, version)
+    found = _digest(source, version, commit)
     if source.table_id != table_id:
         raise StreamError(
             "SOURCE_REPLACED",
@@ -63,17 +63,21 @@ def _check_table(table_id: str, version: int | None, source: Table, commit: str 
             f"{source.path} is at version {source.version}, before version {version} that was taken",
         )
     if found not in (None, commit):
-        source.reopen()
         raise StreamError(
             "SOURCE_HISTORY_REWRITTEN",
             f"the commit of version {version} of {source.path} is another one than that which was taken",
         )
 
 
-def _digest(table: Table, version: int) -> str | None:
-    """Return the digest of a commit; where the log has it no more, the table may be another: it is opened."""
+def _digest(table: Table, version: int | None, known: str | None) -> str | None:
+    """Return the digest of a commit; None where it was not known, or the log has it no more.
+
+    Where it is not the one that is known, the table may be another one: it is opened as it is now.
+    """
+    if version is None or known is None:
+        return None
     found = commit_digest(table.path, version)
-    if found is None:
+    if found != known:
         table.reopen()
     return found
 
@@ -208,22 +212,20 @@ def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> st
 def check_output(mark: TablePosition | None, output: Table, *, is_own: bool) -> bool:
     """Raise StreamError where others changed rows of an output since the stream wrote to it last.
 
-    OUTPUT_REWOUND when rows that the stream wrote were taken back: a restore does that, and a log that was
-    set back and written anew. OUTPUT_TOUCHED for another change of rows, where all of them are streams'
-    (``is_own``): the log has it, in a commit that is part of no stream's transaction. Upkeep, and an output
-    that a stream made again, are passed over. Return whether the columns may be others.
+    OUTPUT_REPLACED when it is another table. OUTPUT_REWOUND when rows that the stream wrote were taken
+    back: a restore does that, and a log that was set back and written anew. OUTPUT_TOUCHED for another
+    change of rows, where all of them are streams' (``is_own``): the log has it, in a commit that is part of
+    no stream's transaction. Upkeep is passed over. Return whether the columns may be others.
     """
     if mark is None:
         return False
-    found = None if mark.commit is None else _digest(output, mark.version)
+    found = refuse_other(mark, output)
     is_same = output.table_id == mark.table_id
     if is_same and output.version < mark.version:
         raise _rewound(output, f"is at version {output.version}, before version {mark.version}, written last")
     if is_same and found not in (None, mark.commit):
-        output.reopen()
         raise _rewound(output, f"has another version {mark.version} than that which was written last")
-    goes_on = is_same or found == mark.commit  # a table that was replaced in its place has another id
-    commits = _commits_behind(mark.version if goes_on else -1, output)
+    commits = _commits_behind(mark.version, output)
     for commit in commits:
         if is_same and _takes_back(commit):
             raise _rewound(output, f"was restored to an older version, by its version {commit.version}")
@@ -233,6 +235,35 @@ def check_output(mark: TablePosition | None, output: Table, *, is_own: bool) -> 
             what = f"{commit.operation or 'a commit'} of version {commit.version}{who}"
             raise StreamError("OUTPUT_TOUCHED", f"others changed rows of the output {output.path}: {what}")
     return any(commit.schema_changed for commit in commits)
+
+
+def refuse_gone(mark: TablePosition | None, tables: Iterable[str]) -> None:
+    """Raise StreamError OUTPUT_GONE for tables that are not there though a stream wrote to them.
+
+    They are given by name. ``mark`` is None where it did not, or where a statement has dropped one.
+    """
+    for table in tables if mark is not None else ():
+        raise StreamError(
+            "OUTPUT_GONE",
+            f"the stream's table {table} is not at its place any more: rows that the stream wrote are gone",
+        )
+
+
+def refuse_other(mark: TablePosition | None, output: Table) -> str | None:
+    """Raise StreamError OUTPUT_REPLACED for another table in the place of the one that was written.
+
+    One that a commit of its own log has replaced goes on. Return the digest of the commit written last.
+    """
+    if mark is None:
+        return None
+    found = _digest(output, mark.version, mark.commit)
+    if output.table_id != mark.table_id and (found is None or found != mark.commit):
+        raise StreamError(
+            "OUTPUT_REPLACED",
+            f"at {output.path} is another table than the output that was written last: rows that the stream "
+            "wrote are gone",
+        )
+    return found
 
 
 def settled(mark: TablePosition | None, output: Table, written: int | None, *, is_own: bool) -> TablePosition:
@@ -321,6 +352,8 @@ def way_out(stream: str, code: str) -> str:
         "TABLE_SCHEMA_CHANGED": f"put the column back as it was, then START STREAM {stream}; "
         "or drop and create it",
         "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}",
+        "OUTPUT_GONE": f"{resync}, which makes it anew; or put it back, then START STREAM {stream}",
+        "OUTPUT_REPLACED": f"{resync}; or put the other one back, then START STREAM {stream}",
         "OUTPUT_REWOUND": resync,
         "OUTPUT_TOUCHED": f"{resync}; or START STREAM {stream}, which goes on with the rows as they are",
         "REGISTRY_REWOUND": resync,

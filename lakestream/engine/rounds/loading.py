@@ -77,13 +77,13 @@ class Loader:
         ):
             return known
         stream = compile_record(record, self.services.catalog)
-        target = open_target(stream, record, self.services.catalog, self.services.spark)
+        mark = mark_of(record, progress)
+        target = open_target(stream, record, self.services.catalog, self.services.spark, mark)
         position, pending = standing(self.services, record, stream, plan, progress)
         done = plan.table_versions if plan is not None and pending is None else {}
         if check_tables(stream, self.services.catalog.handles, done):
             refuse_other_results(self.services.small, record, stream)
         totals = (progress.totals or Totals()) if progress else None
-        mark = mark_of(record, progress)
         runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark, totals)
         taken = record.start_version if position.version is None else position.version
         runtime.commented = {**done, stream.source.info.path: taken}

@@ -11,9 +11,11 @@ from lakestream.engine.planning.checks import (
     check_plan,
     check_source,
     check_tick,
+    refuse_gone,
 )
 from lakestream.engine.recalculation.recalculate import app_of
 from lakestream.engine.rounds.runtime import mark_of, owns_output, position_of
+from lakestream.engine.streams.quarantine import Quarantine
 from lakestream.engine.ticks.tick import output_app
 
 if TYPE_CHECKING:
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
 def refuse_unsound(services: Services, record: StreamRecord) -> None:
     """Raise the named state (StreamError) that a stream's next tick would find it in, or StorageError."""
     plan, progress = services.registry.last(record.uuid)
-    position, _ = standing(services, record, compile_record(record, services.catalog), plan, progress)
+    stream = compile_record(record, services.catalog)
+    position, _ = standing(services, record, stream, plan, progress)
     _check_output(services, record, plan, progress)
+    quarantine = Quarantine(stream.definition, record.uuid)
+    refuse_gone(mark_of(record, progress), quarantine.missing(services.catalog))
     services.registry.states.read(record.uuid, position.tick)
 
 
@@ -78,10 +83,11 @@ def _check_output(
     services: Services, record: StreamRecord, plan: TickPlan | None, progress: Progress | None
 ) -> None:
     """Check the output, if it was written already."""
-    info = services.catalog.find_table(*record.output.split(".", 1))
+    info, mark = services.catalog.find_table(*record.output.split(".", 1)), mark_of(record, progress)
     if info is None:
+        refuse_gone(mark, [record.output])
         return
     output = services.catalog.handles.latest(info.path)
-    check_output(mark_of(record, progress), output, is_own=owns_output(record, info))
+    check_output(mark, output, is_own=owns_output(record, info))
     last = max((one.tick for one in (plan, progress) if one is not None), default=0)
     check_tick(output_app(record.uuid), last, output)

@@ -189,10 +189,10 @@ class Ticking:
         return True
 
     def output(self, runtime: StreamRuntime) -> Table:
-        """Return the output at its latest version, made again when it was dropped by another process.
+        """Return the output at its latest version, made again when it is gone and had no rows of the stream.
 
-        Raises StreamError OUTPUT_REWOUND or OUTPUT_TOUCHED when others changed rows of it, OUTPUT_CHANGED
-        when its columns no longer fit.
+        Raises StreamError OUTPUT_GONE when it had, OUTPUT_REPLACED, OUTPUT_REWOUND or OUTPUT_TOUCHED when
+        others changed rows of it, OUTPUT_CHANGED when its columns no longer fit.
         """
         try:
             table = self._untouched(runtime)
@@ -209,7 +209,10 @@ class Ticking:
         return table
 
     def _untouched(self, runtime: StreamRuntime) -> Table:
-        table = self.services.catalog.handles.latest(runtime.target.info.path)
+        handles = self.services.catalog.handles
+        table = handles.latest(runtime.target.info.path)
+        for info in runtime.target.quarantines:
+            handles.latest(info.path)
         if runtime.mark is None:
             runtime.mark = TablePosition.of(table)  # what is there at the first look counts as it is
         elif check_output(runtime.mark, table, is_own=runtime.owns_output):
@@ -218,7 +221,9 @@ class Ticking:
 
     def _open_target(self, runtime: StreamRuntime) -> None:
         services = self.services
-        runtime.target = open_target(runtime.stream, runtime.record, services.catalog, services.spark)
+        runtime.target = open_target(
+            runtime.stream, runtime.record, services.catalog, services.spark, runtime.mark
+        )
 
     def _recorded(self, runtime: StreamRuntime) -> int:
         """Return the last tick of a stream that the registry knows of by now."""

@@ -18,7 +18,7 @@ from lakestream.output.columns import OutputColumn
 from lakestream.storage.names.table_info import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lakestream.engine.streams.source import Source
     from lakestream.engine.streams.target import Target
@@ -107,6 +107,13 @@ class Quarantine:
                     f"there is a table {database}.{name}, where rows of the stream would be put",
                     hint="DROP TABLE it, or give the stream another name",
                 )
+
+    def missing(self, catalog: Catalog) -> Iterator[str]:
+        """Yield the names of those that are to be there and are not."""
+        for suffix, of_results in ((SOURCE_SUFFIX, False), (RESULTS_SUFFIX, True)):
+            database, name = _name(self.definition, suffix)
+            if self._has(of_results=of_results) and catalog.find_table(database, name) is None:
+                yield f"{database}.{name}"
 
     def drop(self, catalog: Catalog) -> None:
         """Drop the stream's quarantines: another definition puts other rows, or others' columns, there."""

@@ -91,6 +91,11 @@ class Target:
         """The tables that rows of windows are in."""
         return (self.info,) if self.refused is None else (self.info, self.refused.info)
 
+    @property
+    def quarantines(self) -> tuple[TableInfo, ...]:
+        """The tables of what does not meet expectations."""
+        return (*self.tables[1:], *filter(None, [self.quarantine]))
+
 
 def output_shape(
     definition: StreamDefinition,

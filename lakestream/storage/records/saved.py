@@ -163,7 +163,9 @@ def _facts_of_stream(saved: Keys) -> dict[str, Any]:
 
 
 def _accepted(found: list[Any] | None) -> Accepted | None:
-    return None if found is None else Accepted(found[0], TablePosition(*found[1]))
+    if found is None:
+        return None
+    return Accepted(found[0], None if found[1] is None else TablePosition(*found[1]))
 
 
 def _compiled(saved: Keys) -> Compiled:

@@ -58,10 +58,13 @@ class Begun:
 
 @dataclass(frozen=True)
 class Accepted:
-    """Where START STREAM has taken the output as it is, whoever wrote it: after a tick, at a version."""
+    """Where a statement has taken the output as it is, whoever wrote it: after a tick, at a version.
+
+    ``output`` is None where DROP TABLE took it away.
+    """
 
     tick: int
-    output: TablePosition
+    output: TablePosition | None
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ STREAMS: list[Row] = [
         "migrated": ["_window"],
         "accepted": [3, ["id", 4, "d3"]],
     },
-    {**CREATED, "floor_us": None, "replaced": {}, "migrated": []},
+    {**CREATED, "floor_us": None, "replaced": {}, "migrated": [], "accepted": [3, None]},
 ]
 PLAN = {
     "uuid": "u",
