@@ -16,7 +16,9 @@ from lakestream.storage.names.moved import found_again
 from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
-from lakestream.storage.writes.mending import damage_of, mend
+from lakestream.storage.tables.own import last_said
+from lakestream.storage.tables.table import Table
+from lakestream.storage.writes.mending import damage_of, go_back, mend
 from lakestream.storage.writes.mending import recover as recover_table
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Remedy = Literal["mend", "rewind", "resync", "reattach", ""]
+Remedy = Literal["mend", "rewind", "undo", "accept", "resync", "reattach", ""]
 
 _ASIDE = "set_aside"
 _TICK_LOGS = ("plans", "progress")
@@ -41,6 +43,8 @@ _GONE = "TABLE_NOT_FOUND"
 _REMEDIES: dict[Remedy, str] = {
     "mend": "put aside what is damaged; rows in it are given up",
     "rewind": "go back to the newest version that is whole",
+    "undo": "go back to what lakestream wrote last",
+    "accept": "take it as it is, and compute all streams anew",
     "reattach": "take it from there: back into the lake, or under its name where that is of a table outside",
     "resync": "RECALCULATE STREAM … RESYNC: everything from the source as it is",
     "": "",
@@ -81,6 +85,7 @@ class Repair:
         every output with the batch evaluation of its stream (which needs Spark).
         """
         damaged = [*self._own_tables()]
+        damaged = damaged or [*self._rewound()]
         yield from damaged
         if damaged:
             return  # what follows is read from them
@@ -108,6 +113,8 @@ class Repair:
                 record = self.streams.named(finding.where)
                 self.streams.request(record, None)
                 return [f"queued: the next round computes {finding.where} anew"]
+            if finding.remedy == "accept":
+                return [*self._accept()]
             if finding.remedy == "reattach":
                 return self._reattach(finding.where)
             if not self.at.layout.is_local:
@@ -144,10 +151,19 @@ class Repair:
         }
         return back_up(self.at.layout, to, lambda: self.at.writing("backup"), outside)
 
+    def _accept(self) -> Iterator[str]:
+        """Take the streams as they are listed, and have each computed anew; yield what was done."""
+        for record in self.at.registry.accept_streams():
+            with suppress(LakestreamError):  # one that cannot be says so when it ticks
+                self.streams.request(record, None)
+                yield f"queued: the next round computes {record.full_name} anew"
+
     def _mend(self, finding: Finding) -> list[str]:
         aside = self.at.layout.system_path(f"{_ASIDE}/{finding.where}")
         path = self._path(finding.where)
         self.at.catalog.handles.forget(path)
+        if finding.remedy == "undo":
+            return go_back(path)
         return mend(path, aside, rewinds=finding.remedy == "rewind")
 
     def _write_anew(self, table: str) -> list[str]:
@@ -169,7 +185,15 @@ class Repair:
         for log in sorted(Path(self.at.layout.system_root).glob("*/_delta_log")):
             name = log.parent.name
             remedy: Remedy = "mend" if name in _TICK_LOGS else "rewind"
-            yield from _damage_of(f"{SYSTEM_FOLDER}/{name}", str(log.parent), remedy, deep=True)
+            found = [*_damage_of(f"{SYSTEM_FOLDER}/{name}", str(log.parent), remedy, deep=True)]
+            yield from found or _touched(f"{SYSTEM_FOLDER}/{name}", str(log.parent))
+
+    def _rewound(self) -> Iterator[Finding]:
+        """Yield the list of streams where it was put back from an older copy, or is gone."""
+        try:
+            self.at.registry.streams()
+        except StorageError as error:
+            yield Finding(f"{SYSTEM_FOLDER}/streams", error.code, error.message, "accept", error.hint)
 
     def _paths(self) -> list[tuple[str, str]]:
         """Return the tables in the lake, by name and path; those outside are for their owners to check."""
@@ -301,6 +325,14 @@ def _known_versions(at: Workspace) -> dict[str, int]:
 def _named(stream: str, error: LakestreamError) -> Finding:
     remedy: Remedy = "resync" if "RESYNC" in error.hint else ""
     return Finding(stream, error.code, error.message, remedy, error.hint)
+
+
+def _touched(where: str, path: str) -> Iterator[Finding]:
+    """Yield what others changed in a table of lakestream's own."""
+    try:
+        last_said(path, -1, Table.open(path).version)
+    except StorageError as error:
+        yield Finding(where, error.code, error.message, "undo", error.hint)
 
 
 def _damage_of(where: str, path: str, remedy: Remedy, *, deep: bool) -> Iterator[Finding]:

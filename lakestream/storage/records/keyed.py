@@ -17,7 +17,9 @@ from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
 from lakestream.storage.tables.durable import committing
+from lakestream.storage.tables.log import commit_digest
 from lakestream.storage.tables.looks import once
+from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table
 from lakestream.storage.writes.edits import create, retried
 from lakestream.storage.writes.writing import write_rows
@@ -145,6 +147,7 @@ class KeyedTable:
         self._is_writable = False
         self._rows: dict[str, Row] = {}
         self._version = -1
+        self._place: tuple[int, str | None] = (-1, None)
 
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
@@ -169,10 +172,32 @@ class KeyedTable:
                 return self._rows
             if version != self._version:
                 with damage_named(self.path):
+                    last_said(self.path, self._version, version)
                     found = rows_of(self._table.handle.scan())
                 self._rows = {row[self._key]: {**self._lacking, **row} for row in found}
                 self._version = version
             return self._rows
+
+    def place(self) -> tuple[int, str | None]:
+        """Return the version that is known here, with the digest of its commit; -1: it was never written."""
+        with self._guard:
+            if self._place[0] != self._version:
+                self._place = self._version, commit_digest(self.path, self._version)
+            return self._place
+
+    def refuse_older(self, version: int, digest: str | None) -> None:
+        """Raise StorageError REGISTRY_REWOUND where the table does not go on from a place that it was at."""
+        with damage_named(self.path):
+            is_there = self.mark() >= version
+            found = commit_digest(self.path, version) if is_there and digest is not None else digest
+        if not is_there or found not in (None, digest):
+            raise StorageError(
+                "REGISTRY_REWOUND",
+                f"{self.path} was put back from an older copy, or is gone: ticks were recorded when it was "
+                f"at version {version}",
+                hint="put the newer one back; or `lakestream repair` takes it as it is, and has all streams "
+                "computed anew",
+            )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -259,7 +284,7 @@ class KeyedTable:
         before = table.version
         data = pa.Table.from_pylist(rows, schema=table.schema)
         with committing(table):
-            write_rows(table, data, replace=replaced)
+            write_rows(table, data, replace=replaced, commit_properties=own())
         if table.version == before + 1:
             self._rows, self._version = then, table.version
         compact(table, _COMPACT_AFTER)

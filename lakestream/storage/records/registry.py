@@ -92,6 +92,7 @@ class Registry:
         tables = tables or Tables()
         self.states, self.opened = SavedStates(layout, tables), SavedStates(layout, tables, "opened")
         self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing)
+        self._is_held = False
         self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
         path = layout.system_path("recalculations")
         self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id", writing)
@@ -119,9 +120,24 @@ class Registry:
     # --- streams --------------------------------------------------------------------------------
 
     def streams(self, database: str | None = None) -> list[StreamRecord]:
-        """Return the streams, of all databases or one, by database and name. Loads no pyarrow."""
+        """Return the streams, of all databases or one, by database and name. Loads no pyarrow.
+
+        Raises StorageError REGISTRY_TOUCHED where others changed them, REGISTRY_REWOUND where they were put
+        back from an older copy.
+        """
         found = self._known.of(self._streams.rows())
+        if not self._is_held:
+            self._plans.hold_streams()
+            self._progress.hold_streams()
+            self._is_held = True
         return [record for record in found if database in (None, record.database)]
+
+    def accept_streams(self) -> list[StreamRecord]:
+        """Take the streams as they are, also from an older copy, and return them."""
+        self._streams.rows()
+        self._plans.note_streams()
+        self._progress.note_streams()
+        return self.streams()
 
     def find(self, database: str, name: str) -> StreamRecord | None:
         """Return a stream, or None when there is none of that name."""

@@ -22,6 +22,7 @@ from lakestream.storage.records.tick import Progress, TickPlan
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
+from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.upkeep import FILE_BYTES
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pyarrow as pa
+    from deltalake import CommitProperties
 
     from lakestream.storage.records.keyed import KeyedTable, Row
     from lakestream.storage.records.saved import Form
 
+_STREAMS = "streams"
 _MAX_FILES = 64
 _REFRESHED_EVERY = 16
 
@@ -88,7 +91,7 @@ class TickLog(Generic[_Tick]):
                 table.refresh()
             rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
             before = table.version
-            retried(write_rows)(table, rows)
+            retried(write_rows)(table, rows, commit_properties=self._said())
             self._last.update({record.uuid: record for record in records})
             self._files += 1
             self._count_own(before, table)
@@ -120,6 +123,33 @@ class TickLog(Generic[_Tick]):
         """Return the records that are kept of a stream, in order of ticks."""
         with self._guard:
             return self._records(self._scanned(f"uuid = {delta_text(uuid)}"))
+
+    def hold_streams(self) -> None:
+        """Hold the streams against where they were when a tick was recorded last.
+
+        Raises StorageError REGISTRY_REWOUND.
+        """
+        with self._guard:
+            version = self._latest()
+            if version < 0:
+                return
+            with damage_named(self._path):
+                said = last_said(self._path, self._read_at if self._read_at < version else -1, version)
+            if _STREAMS in said:
+                self._streams.refuse_older(*said[_STREAMS])
+
+    def note_streams(self) -> None:
+        """Note where the streams are now, in a commit without a tick."""
+        with self._alone():
+            self._load()
+            if self._table is not None:
+                with committing(self._table):
+                    nothing = self._table.schema.empty_table()
+                    retried(write_rows)(self._table, nothing, commit_properties=self._said())
+
+    def _said(self) -> CommitProperties:
+        """Return what a commit says of itself: where the streams were then."""
+        return own(**{_STREAMS: self._streams.place()})
 
     def mark(self) -> int:
         """Return how many commits others have made, -1 for a table that was never written."""
@@ -162,6 +192,8 @@ class TickLog(Generic[_Tick]):
         if self._latest() == self._read_at or self._table is None:
             return
         table = self._table
+        with damage_named(self._path):
+            last_said(self._path, self._read_at, table.version)
         appended = self._appended(table)
         if appended is None:
             self._last = {record.uuid: record for record in self._records(self._scanned(None))}
@@ -235,7 +267,8 @@ class TickLog(Generic[_Tick]):
             return 0
         before = table.version
         try:
-            write_deltalake(table.handle, align(rows.take(kept), table.schema), mode="overwrite")
+            kept_rows = align(rows.take(kept), table.schema)
+            write_deltalake(table.handle, kept_rows, mode="overwrite", commit_properties=self._said())
         except CommitFailedError:
             return 0
         self._count_own(before, table)

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.tables.checkpoints import disagreement, newest_checkpoint
 from lakestream.storage.tables.durable import checksum_of, data_files
+from lakestream.storage.tables.own import last_own, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal
 
 if TYPE_CHECKING:
@@ -58,11 +59,28 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
         return done
     whole = _newest_whole(path, handle.version()) if rewinds else None
     if whole is not None:
-        handle.restore(whole)
+        handle.restore(whole, commit_properties=own())
         return [*done, f"version {whole} took the place of version {handle.version()}"]
     done += [_put_aside(Path(path, name), Path(aside)) for name in damaged]
-    DeltaTable(path).repair()
+    DeltaTable(path).repair(commit_properties=own())
     return done
+
+
+def go_back(path: str) -> list[str]:
+    """Undo what others changed in a table of lakestream's own since it wrote there last; say what was done.
+
+    Raises StorageError NOT_REPAIRABLE.
+    """
+    handle = DeltaTable(path)
+    whole = last_own(path, handle.version())
+    if whole is None:
+        raise StorageError(
+            "NOT_REPAIRABLE",
+            f"the log of {path} has nothing of lakestream's",
+            hint="put it back from a backup",
+        )
+    handle.restore(whole, commit_properties=own())
+    return [f"version {whole} took the place of version {handle.version() - 1}"]
 
 
 def recover(path: str, aside: str, known: int) -> list[str]:

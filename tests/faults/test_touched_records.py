@@ -1,0 +1,193 @@
+"""Rows of lakestream's own tables that others change, and tables put back from an older copy; no Spark."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakestream.errors import StorageError
+from lakestream.lake import Lake
+from tests.tiers import leaving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.faults
+
+TABLES = """
+CREATE TABLE a (ts TIMESTAMP, v INT);
+CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM a INTO o AS SELECT _twstart AS w, sum(v) AS s FROM %%trows;
+CREATE STREAM c COUNT_WINDOW(2) FROM a INTO oc AS SELECT _twstart AS w, sum(v) AS s FROM %%trows;
+"""
+MORE = """
+CREATE STREAM m INTERVAL(1m) SLIDING(1m) FROM a INTO om AS SELECT _twstart AS w, max(v) AS s FROM %%trows
+"""
+
+
+class Story:
+    """A lake whose source gets a row a minute."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.minute = root, 0
+        self.lake = Lake(root)
+        self.lake.sql(TABLES)
+        for _ in range(3):
+            self.come()
+
+    def come(self) -> None:
+        self.lake.insert("a", [{"ts": f"2026-01-01 00:{self.minute:02}:00", "v": 1}])
+        self.minute += 1
+        self.lake.run()
+
+    def reopen(self) -> None:
+        self.lake.close()
+        self.lake = Lake(self.root)
+
+    def of(self, name: str) -> Path:
+        return self.root / "_lakestream" / name
+
+    def states(self) -> dict[str, str]:
+        return {
+            one.name: f"{one.status} {(one.last_error or '').partition(':')[0]}".strip()
+            for one in self.lake.streams()
+        }
+
+    def minutes(self, table: str) -> list[int]:
+        """Return the minutes of the windows that had rows."""
+        rows = DeltaTable(str(self.root / "main" / table)).to_pyarrow_table().to_pylist()
+        return sorted(row["w"].minute for row in rows if row["s"] is not None)
+
+    def is_right(self) -> bool:
+        by_minute, by_two = [*range(self.minute - 1)], [*range(0, self.minute - 1, 2)]
+        return (self.minutes("o"), self.minutes("oc")) == (by_minute, by_two)
+
+    def repaired(self) -> list[tuple[str, str]]:
+        """Repair what is found until there is nothing more; return where it was, and its code."""
+        found: list[tuple[str, str]] = []
+        while left := [*self.lake.repair.check()]:
+            assert len(found) < 10, found
+            for finding in left:
+                assert finding.remedy, finding
+                self.lake.repair.repair(finding)
+                found.append((finding.where, finding.code))
+            self.lake.run()
+        return found
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    told = Story(tmp_path / "lake")
+    yield told
+    told.lake.close()
+
+
+def empty(path: str) -> None:
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table().slice(0, 0), mode="overwrite")
+
+
+def delete_one(path: str) -> None:
+    uuid = DeltaTable(path).to_pyarrow_table()["uuid"][0].as_py()
+    DeltaTable(path).delete(f"uuid = '{uuid}'")
+
+
+def overwrite_by_older(path: str) -> None:
+    """Write the rows anew as an older version had them."""
+    table = DeltaTable(path)
+    write_deltalake(path, DeltaTable(path, version=table.version() - 1).to_pyarrow_table(), mode="overwrite")
+
+
+def update(path: str) -> None:
+    fields = DeltaTable(path).schema().to_arrow()
+    number = next(name for name in ("created_us", "clock_us", "finished_us", "tick") if name in fields.names)
+    DeltaTable(path).update(updates={number: f"{number} + 1"})
+
+
+def append_twice(path: str) -> None:
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table().slice(0, 1), mode="append")
+
+
+TOUCHES: dict[str, Callable[[str], None]] = {
+    "emptied": empty,
+    "one stream deleted": delete_one,
+    "older rows": overwrite_by_older,
+    "updated": update,
+    "a row twice": append_twice,
+}
+EACH_TIME = {
+    ("streams", "one stream deleted", False),
+    ("streams", "emptied", True),
+    ("plans", "older rows", True),
+    ("progress", "older rows", False),
+    ("progress", "updated", True),
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "touch", "anew"),
+    leaving(
+        product(("streams", "plans", "progress"), TOUCHES, (False, True)), lambda case: case not in EACH_TIME
+    ),
+)
+def test_what_others_change_in_records_is_named_and_undone(
+    story: Story, table: str, touch: str, *, anew: bool
+) -> None:
+    if anew:
+        story.reopen()
+    TOUCHES[touch](str(story.of(table)))
+    for look in (story.lake.run, lambda: story.lake.sql("SHOW STREAMS")):
+        with pytest.raises(StorageError, match=f"REGISTRY_TOUCHED: .*_lakestream/{table}"):
+            look()
+    assert story.repaired() == [(f"_lakestream/{table}", "REGISTRY_TOUCHED")]
+    assert story.states() == {"s": "Running", "c": "Running"}
+    story.come()
+    story.come()
+    assert story.is_right()
+
+
+def test_others_may_put_files_of_records_together(story: Story) -> None:
+    for table in ("streams", "plans", "progress"):
+        DeltaTable(str(story.of(table))).optimize.compact()
+        DeltaTable(str(story.of(table))).create_checkpoint()
+    story.come()
+    story.reopen()
+    story.come()
+    assert [*story.lake.repair.check()] == []
+    assert story.is_right()
+
+
+@pytest.mark.parametrize("way", ["put back", "gone"])
+def test_streams_of_an_older_copy_are_named_and_taken_as_they_are(
+    story: Story, tmp_path: Path, way: str
+) -> None:
+    shutil.copytree(story.of("streams"), tmp_path / "old")
+    story.lake.sql(MORE)
+    story.come()
+    story.lake.close()
+    shutil.copytree(story.of("streams"), tmp_path / "new")
+    shutil.rmtree(story.of("streams"))
+    if way == "put back":
+        shutil.copytree(tmp_path / "old", story.of("streams"))
+    story.reopen()
+    for look in (story.lake.run, story.lake.streams, lambda: story.lake.sql("SHOW STREAMS")):
+        with pytest.raises(StorageError, match=r"REGISTRY_REWOUND: .*_lakestream/streams"):
+            look()
+    if way == "put back":
+        assert story.repaired()[0] == ("_lakestream/streams", "REGISTRY_REWOUND")
+        assert story.states() == {"s": "Running", "c": "Running"}  # the other one is not known any more
+        story.come()
+        story.come()
+        assert story.is_right()
+        story.reopen()
+        story.come()
+        assert story.is_right()
+    else:
+        shutil.copytree(tmp_path / "new", story.of("streams"))
+        story.reopen()
+        story.come()
+        assert story.states() == {"s": "Running", "c": "Running", "m": "Running"}
+        assert story.is_right()
