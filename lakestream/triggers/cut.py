@@ -302,6 +302,14 @@ class CountCut(Cut):
             f"LEFT JOIN ({ranked}) e ON e.gid = b.gid AND e.rank = b.rank + {self.count - 1}"
         )
 
+    def sql(self, rows: str, seeds: str) -> str:
+        """Return :meth:`windows_sql` with counts BOOLEAN: no later window begins at the same instant.
+
+        The others stay among the windows, since those that are open are counted on.
+        """
+        following = "lead(low) OVER (PARTITION BY gid ORDER BY low, behind DESC)"
+        return f"SELECT *, coalesce({following} > low, true) AS counts FROM ({self.windows_sql(rows, seeds)})"
+
 
 class SpanGrid(Grid):
     """The place of a grid for windows that time alone does not give: they are numbered by their start."""

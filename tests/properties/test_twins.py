@@ -1,0 +1,64 @@
+"""Lakes that are told the same commits have the same outputs, however these were cut into ticks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+
+from lakestream import Lake, Settings
+from lakestream.storage.sessions import session
+from tests.properties.followed import without_spark
+from tests.properties.twins import refuse, tried
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def no_spark() -> Iterator[None]:
+    """Have the small path alone compute."""
+    with without_spark(), patch.object(session, "spark_session", refuse):
+        yield
+
+
+TIED = (
+    "('2025-01-01 08:00:20', 'a', 1)",
+    " ".join(f"('2025-01-01 08:00:30', '{site}', 2)" for site in "abcd"),
+    "('2025-01-01 08:01:30', 'a', 3)",
+    "('2025-01-01 08:01:40', 'a', 4)",
+)
+"""Commits in order, of which one has several rows of one time."""
+
+
+@pytest.mark.parametrize("trigger", ["COUNT_WINDOW(2, 1)", "COUNT_WINDOW(3, 2)", "COUNT_WINDOW(2)"])
+def test_of_windows_that_begin_at_one_instant_the_last_one_counts(tmp_path: Path, trigger: str) -> None:
+    found = []
+    for name, commits in (("each", TIED), ("one", (" ".join(TIED),))):
+        with Lake(tmp_path / name, settings=Settings()) as lake:
+            lake.sql("CREATE TABLE src (ts TIMESTAMP, site VARCHAR(8) COMPOSITE KEY, v INT)")
+            lake.sql(
+                f"CREATE STREAM s {trigger} FROM src STREAM_OPTIONS(EXACT) INTO o AS SELECT _twstart AS at, "
+                "_twend AS until, count(*) AS n, sum(v) AS total FROM %%trows"
+            )
+            for commit in commits:
+                lake.sql(f"INSERT INTO src VALUES {commit}")
+                assert not lake.run().failed
+            found.append(lake.sql("SELECT at, until, n, total FROM o ORDER BY ALL").fetchall())
+    assert found[0] == found[1]
+    assert len({row[0] for row in found[0]}) == len(found[0])
+
+
+def test_a_history_gives_the_same_however_it_is_cut() -> None:
+    counted, found = tried("kept", streams=3, commits=4)
+    assert (counted["red"], found) == (0, [])
+    assert counted["equal"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(12))
+def test_histories_give_the_same_however_they_are_cut(number: int) -> None:
+    counted, found = tried(f"long-{number}")
+    assert (counted["red"], found) == (0, [])
