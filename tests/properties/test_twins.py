@@ -62,3 +62,42 @@ def test_a_history_gives_the_same_however_it_is_cut() -> None:
 def test_histories_give_the_same_however_they_are_cut(number: int) -> None:
     counted, found = tried(f"long-{number}")
     assert (counted["red"], found) == (0, [])
+
+
+LATE = (
+    "('2025-01-01 08:00:02', 'a', 2)",
+    "('2025-01-01 08:00:07', 'a', 2)",
+    "('2025-01-01 08:00:07.5', 'a', 1) ('2025-01-01 08:00:00', 'a', 0)",
+    "('2025-01-01 08:00:20', 'a', 2) ('2025-01-01 08:00:03', 'a', 1)",
+    "('2025-01-01 08:00:30', 'a', 1)",
+)
+"""Commits of one group with rows that are late, and have expired by 5 seconds."""
+
+
+@pytest.mark.parametrize(
+    ("trigger", "policy"),
+    [
+        ("COUNT_WINDOW(2, 1)", "IGNORE_DISORDER | DELETE_RECALC"),
+        ("SESSION(ts, 6s)", "IGNORE_DISORDER | DELETE_RECALC"),
+        ("SESSION(ts, 6s)", "EXPIRED_TIME(5s) | DELETE_RECALC"),
+        ("STATE_WINDOW(v)", "IGNORE_DISORDER | DELETE_RECALC"),
+        ("INTERVAL(5s) SLIDING(5s)", "EXPIRED_TIME(5s) | DELETE_RECALC"),
+    ],
+)
+def test_commits_are_judged_one_by_one_also_where_deletes_are_followed(
+    tmp_path: Path, trigger: str, policy: str
+) -> None:
+    found = []
+    for often in (True, False):
+        with Lake(tmp_path / str(often), settings=Settings()) as lake:
+            lake.sql("CREATE TABLE src (ts TIMESTAMP, site VARCHAR(8) COMPOSITE KEY, v INT)")
+            lake.sql(
+                f"CREATE STREAM s {trigger} FROM src STREAM_OPTIONS({policy}) INTO o AS "
+                "SELECT _twstart AS at, _twend AS until, count(*) AS n, sum(v) AS total FROM %%trows"
+            )
+            for commit in LATE:
+                lake.sql(f"INSERT INTO src VALUES {commit}")
+                assert not often or not lake.run().failed
+            assert not lake.run().failed
+            found.append(lake.sql("SELECT at, until, n, total FROM o ORDER BY ALL").fetchall())
+    assert found[0] == found[1]

@@ -189,9 +189,8 @@ class Planner:
         """Return the first commits that one tick gives the same for as one for each would."""
         if self.stream.definition.options.low_latency:
             return commits[:1]
-        if self._takes_deletes_alone:
-            return commits[: _before_deletes(commits)]
-        return commits[: family_of(self.stream).taken_at_once(commits)]
+        together = commits[: family_of(self.stream).taken_at_once(commits)]
+        return together[: _before_deletes(together)] if self._takes_deletes_alone else together
 
     @property
     def _takes_deletes_alone(self) -> bool:
