@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -87,9 +87,13 @@ class Provenance:
             f"AS {self.column}"
         )
 
-    def kept_of(self, rows: pa.Table) -> dict[str, list[Any]]:
+    def kept_of(self, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
         """Return what is kept beside rows, by name."""
-        return {name: self._values(rows, name).to_pylist() for name, _ in self.kept}
+        return {name: self._values(rows, name) for name, _ in self.kept}
+
+    def groups(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Return the number of each row's group."""
+        return self._values(rows, "group")
 
     def windows(self, rows: pa.Table) -> list[tuple[int, int]]:
         """Return what names the window of each row: its group and its start in µs."""

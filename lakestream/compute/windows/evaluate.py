@@ -347,11 +347,9 @@ class Evaluation:
     def _keyed(self) -> str:
         """Evaluate with the number of a row's key as its group: by that it is found again."""
         assert self.keys is not None  # by compile_stream
-        kept = self.keys.kept
-        hidden = () if kept is None else tuple(part.name for part in kept.hidden)
-        names = ", ".join((*self.columns, NUMBER, *hidden))
+        names = ", ".join((*self.columns, NUMBER, *self.keys.behind))
         passed = ", ".join(f"{ALIAS}.{name}" for name in ("_ls_k", "_ls_low", "_ls_high"))
-        listed = ", ".join(f"r.{name}" for name in (*self.columns, *hidden))
+        listed = ", ".join(f"r.{name}" for name in (*self.columns, *self.keys.stored))
         return (
             f"SELECT r.{NUMBER} AS _ls_gid, {passed}, {listed} "
             f"FROM ls_fired {ALIAS} CROSS JOIN ({self.keys.sql(self.share)}) AS r({names})"

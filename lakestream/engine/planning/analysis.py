@@ -17,7 +17,7 @@ from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way, distinct_aggregates
 from lakestream.compute.windows.gaps import constants_of, fits_sql, without_constants
 from lakestream.compute.windows.keyed.kept import NotKeptError, keeping_of, with_kept
-from lakestream.compute.windows.keyed.keys import Share
+from lakestream.compute.windows.keyed.keys import NUMBER, Share
 from lakestream.compute.windows.panes import averaged, partials
 from lakestream.compute.windows.ranges import MARKED
 from lakestream.engine.base.names import TBNAME, trees_of, visible_columns
@@ -155,6 +155,8 @@ def _keyed_or_whole(spark: SparkSession, stream: Stream) -> Stream:
     stream = _with_kept(spark, stream)
     if stream.keys is None or stream.keys.is_total:
         return stream
+    if stream.keys.telling is None:
+        return replace(stream, keys=None, way=Way.WHOLE, why_whole="Spark does not compute it by keys")
     try:
         for branch in stream.keys.branches:
             register_untouched(spark, stream, branch)
@@ -178,22 +180,26 @@ def _with_kept(spark: SparkSession, stream: Stream) -> Stream:
 
 
 def _kept(spark: SparkSession, stream: Stream, keys: Keys) -> Stream:
-    unkept = "Spark does not compute it from what is kept"
+    """Return a view with what it keeps, or with the keys of its rows alone."""
     try:
-        types = _types(spark, keeping_of(keys).typed_sql())
-        found = with_kept(keys, types)
-        typed = replace(stream, keys=found, partial_types=types)
-        if found.kept is not None:
-            register_unmoved(spark, found.kept)
+        found = _types(spark, keys.sql(Share.ALL))
+    except analysis_error():
+        return stream  # what is wrong with it is said of it as it was written
+    types = {name: found[name] for name in (NUMBER, *keys.hidden)}
+    told = replace(stream, keys=with_kept(keys, types), partial_types=types)
+    try:
+        types = {**types, **_types(spark, keeping_of(keys).typed_sql())}
+        kept = with_kept(keys, types)
+        typed = replace(stream, keys=kept, partial_types=types)
+        if kept.kept is not None:
+            register_unmoved(spark, kept.kept)
             for share in (Share.ALL, Share.MOVED):
                 _types(spark, typed.evaluation(share=share).sql())
-    except NotKeptError as why:
-        unkept = str(why)
+    except NotKeptError:
+        return told
     except analysis_error():
-        pass
-    else:
-        return typed
-    return replace(stream, keys=replace(keys, why_unkept=unkept), partial_types={})
+        return told
+    return typed
 
 
 def _analyse_admitted(

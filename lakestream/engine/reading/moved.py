@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.windows.keyed.kept import MOVED, SIGN
 from lakestream.engine.reading.relations import EVER
-from lakestream.engine.reading.touched import MAX_KEYS, versions_of
-from lakestream.engine.streams.stream import EventRange
-from lakestream.engine.streams.write import rows_in_range
+from lakestream.engine.reading.touched import MAX_KEYS, rows_there, versions_of
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import read_commits, was_last_written_by
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
@@ -107,18 +105,11 @@ class MovedKeys:
 
     def _rows_there(self, gids: Sequence[int]) -> dict[int, list[Row]]:
         """Return what the output keeps of keys, by their numbers."""
-        shape = self.target.shape
-        table = self.relations.tables.open(self.target.info.path)
-        rows = rows_in_range(table, self.target, EventRange(only=tuple(gids)))
-        beside, columns = shape.places.kept_of(rows), {}
-        for part in self.kept.parts:
-            if part.shown:
-                columns[part.name] = rows[shape.columns[part.shown - 1].name].to_pylist()
-            else:
-                columns[part.name] = beside[part.name.removeprefix("_ls_")]
+        places = {part.name: part.shown for part in self.kept.parts}
+        rows = rows_there(self.relations, self.target, gids, places).to_pylist()
         found: dict[int, list[Row]] = {}
-        for number, (gid, _) in enumerate(shape.places.windows(rows)):
-            found.setdefault(gid, []).append({name: values[number] for name, values in columns.items()})
+        for row in rows:
+            found.setdefault(row.pop("gid"), []).append(row)
         return found
 
     def _meets_others(self, moves: Sequence[tuple[int, Row]], there: Mapping[int, list[Row]]) -> bool:

@@ -15,11 +15,15 @@ from lakestream.compute.windows.calculation import ROWS
 from lakestream.compute.windows.reach import GROUPS
 from lakestream.engine.reading.narrowed import OneOf
 from lakestream.engine.reading.relations import EVER, STATE, empty_view
+from lakestream.engine.streams.stream import EventRange
+from lakestream.engine.streams.write import rows_in_range
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import read_commits
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
@@ -29,9 +33,11 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.reach import Condition, Path
     from lakestream.engine.reading.relations import Relations
     from lakestream.engine.streams.stream import Stream
+    from lakestream.engine.streams.target import Target
     from lakestream.storage.rows.views import View
 
 _RAW, _WENT, _BESIDE, _NONE = "ls_raw_followed", "ls_followed", "ls_beside", "ls_none"
+_THERE = "ls_keys_there"
 MAX_KEYS = 10_000
 """Keys that a tick computes again one by one; where more are touched, all are."""
 
@@ -41,8 +47,8 @@ class _Followed:
     """The tables that a stream follows, with what came and went in one tick."""
 
     relations: Relations
-    _changed: dict[str, View] = field(default_factory=dict)
-    _beside: dict[str, View] = field(default_factory=dict)
+    _changed: dict[str, View] = field(default_factory=dict, kw_only=True)
+    _beside: dict[str, View] = field(default_factory=dict, kw_only=True)
 
     def _read_changes(self) -> None:
         """Register the net changes of the followed tables that have some."""
@@ -173,11 +179,12 @@ class Touched(_Followed):
 
 @dataclass
 class TouchedKeys(_Followed):
-    """The keys of a view that one tick touches.
+    """The keys of a view that one tick touches; its rows of others are never taken for theirs.
 
     ``narrowed`` is what rows of reads that count have in columns, by the view of a read.
     """
 
+    target: Target
     narrowed: dict[str, tuple[OneOf, ...]] = field(default_factory=dict)
 
     def find(self) -> list[int] | None:
@@ -200,7 +207,21 @@ class TouchedKeys(_Followed):
             view_of_rows(self.relations.spark, rows, branch.touched)
             found.update(rows["gid"].to_pylist())
             self._narrow(branch, rows)
-        return None if len(found) > MAX_KEYS else sorted(found)
+        return None if len(found) > MAX_KEYS or self._meet_others(found) else sorted(found)
+
+    def _meet_others(self, gids: Collection[int]) -> bool:
+        """Return whether the view has rows of other keys under the numbers of those that are touched."""
+        keys = _keys(self.relations.stream)
+        telling = keys.telling
+        if not gids or not telling:
+            return False  # not told: it was created without
+        view_of_rows(self.relations.spark, rows_there(self.relations, self.target, gids, telling), _THERE)
+        others = "".join(
+            f" LEFT ANTI JOIN {branch.touched} t ON {branch.same_sql(_THERE, 't')}"
+            for branch in keys.branches
+        )
+        found = self.relations.spark.sql(f"SELECT {_THERE}.gid FROM {_THERE}{others} LIMIT 1").toArrow()
+        return bool(found.num_rows)
 
     def register_added(self) -> Read | None:
         """Register the rows that were added where these give result rows of their own; return their read.
@@ -230,6 +251,28 @@ class TouchedKeys(_Followed):
     def _sql(self, branch: Branch, lead: Lead) -> str:
         """Return SQL of the keys that the changes of one read touch."""
         return branch.sql(lead, str(self._changed[lead.read.relation.key]), self._table, self._changed.keys())
+
+
+def rows_there(
+    relations: Relations, target: Target, gids: Collection[int], places: Mapping[str, int]
+) -> pa.Table:
+    """Return the rows that a view's table has under the numbers of keys: gid, and columns by their places.
+
+    A place is the number (from 1) of a result column; 0: a hidden column, which is called like that.
+    """
+    import pyarrow as pa
+
+    shape = target.shape
+    shown = {name: shape.columns[place - 1].name for name, place in places.items() if place}
+    table = relations.tables.open(target.info.path)
+    read = [*dict.fromkeys([*shown.values(), *shape.places.types])]
+    rows = rows_in_range(table, target, EventRange(only=tuple(gids)), read)
+    beside = shape.places.kept_of(rows)
+    columns = {
+        name: rows[shown[name]] if place else beside[name.removeprefix("_ls_")]
+        for name, place in places.items()
+    }
+    return pa.table({"gid": shape.places.groups(rows), **columns})
 
 
 def versions_of(relations: Relations, read: Read) -> tuple[int, int] | None:

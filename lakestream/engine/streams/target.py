@@ -520,8 +520,8 @@ def _converted(ours: OutputColumn, there: Column) -> OutputColumn | None:
 
 def kept_fields(stream: Stream) -> tuple[tuple[str, str], ...]:
     """Return what a view keeps beside its rows, as provenance has it: names and Spark types."""
-    kept = None if stream.keys is None else stream.keys.kept
-    return () if kept is None else tuple((part.name.removeprefix("_ls_"), part.type) for part in kept.hidden)
+    stored = {} if stream.keys is None else stream.keys.stored
+    return tuple((name.removeprefix("_ls_"), kind) for name, kind in stored.items())
 
 
 def key_is_from_window(stream: Stream) -> bool:

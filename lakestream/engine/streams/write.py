@@ -128,10 +128,12 @@ def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table
     return read_arrow(table, None, where=of_own(target.shape, where) if where else None)
 
 
-def rows_in_range(table: Table, target: Target, event_range: EventRange) -> pa.Table:
-    """Return the output's rows of the windows of a range of event time."""
+def rows_in_range(
+    table: Table, target: Target, event_range: EventRange, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Return the output's rows of the windows of a range of event time; of all ``columns`` unless named."""
     table.refresh()
-    return read_arrow(table, None, where=_range_predicate(target.shape, event_range))
+    return read_arrow(table, columns=columns, where=_range_predicate(target.shape, event_range))
 
 
 def windows_in_range(tables: Tables, target: Target, event_range: EventRange) -> set[tuple[int, int, int]]:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates, is_aggregate_call
 from lakestream.compute.windows.calculation import COLUMNS, READ, spark_sql
-from lakestream.compute.windows.keyed.keys import COMPARED, meant, whole_groups
+from lakestream.compute.windows.keyed.keys import COMPARED, hidden_types, meant, whole_groups
 from lakestream.compute.windows.keyed.leads import Core, NotKeyedError
 from lakestream.language.quoting import quoted, quoted_text
 
@@ -31,6 +31,9 @@ MOVED = "ls_moved"
 
 SIGN = "_ls_sign"
 """The column of changed rows that says whether they came (1) or went (-1)."""
+
+COUNTED = "n"
+"""The column of :meth:`Keeping.typed_sql` that is there whatever is added up."""
 
 _ROWS = "COUNT(1)"
 _KEY, _PART, _VALUE = "_ls_k", "_ls_p", "_ls_x"
@@ -90,7 +93,7 @@ class Keeping:
         """Return SQL whose columns have the types of keys and of what is added up."""
         keys = [f"{key} AS {_KEY}{number}" for number, key in enumerate(self.keys, 1)]
         values = [f"MIN({value.sql('spark')}) AS {name}" for name, value in self.values.items()]
-        return _over(self.select, [*keys, *values, "COUNT(1) AS n"], self.keys)
+        return _over(self.select, [*keys, *values, f"COUNT(1) AS {COUNTED}"], self.keys)
 
     def changed_sql(self, kept: Kept, read: Read) -> str:
         """Return SQL of what is kept, of the changed rows of a read that came and of those that went.
@@ -161,6 +164,7 @@ class Kept:
     def with_parts(self, query: exp.Query) -> exp.Query:
         """Return the query by keys with the hidden parts behind its last column."""
         found = cast("exp.Select", query.copy())
+        found.set("expressions", found.selects[: len(self.results) + 1])
         for part in self.hidden:
             found.append("expressions", exp.Var(this=f"{part.sql} AS {part.name}"))
         return found
@@ -175,13 +179,20 @@ class Kept:
 
 
 def with_kept(keys: Keys, types: Mapping[str, str]) -> Keys:
-    """Return a query by keys with what is kept of them, by the types that :meth:`Keeping.typed_sql` has."""
+    """Return a query by keys with what is kept of them, by the types that :meth:`Keeping.typed_sql` has.
+
+    ``types`` are also those of the hidden columns; without those of what may be kept nothing is.
+    """
     if not types:
         return replace(keys, kept=None, why_unkept="it was created without")
+    told = replace(keys, told=hidden_types(types, keys), kept=None)
     try:
-        return replace(keys, kept=keeping_of(keys).kept(types), why_unkept="")
+        keeping = keeping_of(keys)
+        if COUNTED not in types:
+            return replace(told, why_unkept="Spark does not compute it from what is kept")
+        return replace(told, kept=keeping.kept(types), why_unkept="")
     except NotKeptError as why:
-        return replace(keys, kept=None, why_unkept=str(why))
+        return replace(told, why_unkept=str(why))
 
 
 def keeping_of(keys: Keys) -> Keeping:
@@ -191,7 +202,7 @@ def keeping_of(keys: Keys) -> Keeping:
     branch, select = keys.branches[0], keys.query.copy()
     if not isinstance(select, exp.Select):
         raise NotKeptError("it is no SELECT")
-    select.set("expressions", select.selects[:-1])  # without the number of the key
+    select.set("expressions", select.selects[: -1 - len(keys.hidden)])  # without the number of the key
     try:
         core = Core(select)
         groups = whole_groups(select)

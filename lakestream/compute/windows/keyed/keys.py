@@ -34,8 +34,14 @@ TOUCHED = "ls_touched_"
 NUMBER = "_ls_key"
 """The column with the number of a row's key: 64 bits of a hash."""
 
+BRANCH = "_ls_branch"
+"""The column with the number of the query between UNION ALL that a row is of, where there are several."""
+
 COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|varchar|char|decimal")
 """What begins the types whose equal values are written the same: not those of 0.0 and -0.0."""
+
+_NOT_HELD = re.compile(r"interval|void|variant|map<")
+"""What the types hold that no column of a table beside a row's number has."""
 
 _CORE = "core"
 _ASKED = "_ls_asked"
@@ -57,18 +63,42 @@ class Branch:
     """A query between UNION ALL: its keys, and how changes of tables lead to these.
 
     ``narrowed`` are columns of reads of which only rows count that have the value of a key there: the read's
-    view, the column, and the key's place.
+    view, the column, and the key's place. ``shown`` has the number (from 1) of the result column with the
+    value of each key, 0 where that stands in a hidden one.
     """
 
     number: int | None
     keys: tuple[Key, ...]
     leads: tuple[Lead, ...]
     narrowed: tuple[tuple[str, str, int], ...] = ()
+    shown: tuple[int, ...] = ()
 
     @property
     def touched(self) -> str:
         """The relation of its touched keys."""
         return f"{TOUCHED}{self.number or 0}"
+
+    @property
+    def hidden(self) -> dict[str, Key]:
+        """The keys that no result column shows, by the names of their hidden columns."""
+        listed = enumerate(zip(self.keys, self.shown, strict=True), 1)
+        return {self._name(number): key for number, (key, shown) in listed if not shown}
+
+    @property
+    def telling(self) -> dict[str, int]:
+        """The places of all keys, see :attr:`Keys.telling`."""
+        return {self._name(number): shown for number, shown in enumerate(self.shown, 1)}
+
+    def same_sql(self, rows: str, touched: str) -> str:
+        """Return the condition that a row, with a gid and :attr:`Keys.telling`, is of a touched key."""
+        names = enumerate(names_of(self.keys), 1)
+        same = [f"{rows}.gid = {touched}.gid"]
+        same += [] if self.number is None else [f"{rows}.{BRANCH} = {self.number}"]
+        same += [f"{rows}.{self._name(number)} <=> {touched}.{name}" for number, name in names]
+        return " AND ".join(same)
+
+    def _name(self, number: int) -> str:
+        return f"_ls_k{number}" if self.number is None else f"_ls_k{self.number}_{number}"
 
     def sql(self, lead: Lead, changed: str, beside: Callable[[Read], str], moved: Collection[str]) -> str:
         """Return SQL of the keys that changed rows touch, as :data:`TOUCHED` has them; see :class:`Lead`."""
@@ -85,9 +115,11 @@ class Branch:
 
 @dataclass(frozen=True)
 class Keys:
-    """A query by keys: ``query`` gives the number of the key as its last column.
+    """A query by keys: ``query`` gives the number of the key behind its results, and then what is ``hidden``.
 
-    ``restricted`` is the same of the keys in the relations :data:`TOUCHED` alone. Changes of the tables
+    Hidden are the keys that no result shows, and with several branches all, and the branch. ``told`` are the
+    types of these, where the view's table has them. ``restricted`` is the same query of the keys in the
+    relations :data:`TOUCHED` alone. Changes of the tables
     ``anywhere`` may touch all rows. ``alone``: each result row is made of one row of this read, so that those
     of added rows are added. ``kept`` is what the view keeps of its keys, None where these are computed anew,
     and ``why_unkept`` says why.
@@ -98,6 +130,8 @@ class Keys:
     branches: tuple[Branch, ...]
     anywhere: frozenset[str]
     alone: Read | None
+    hidden: tuple[str, ...] = ()
+    told: Mapping[str, str] | None = None
     kept: Kept | None = None
     why_unkept: str = ""
 
@@ -107,6 +141,30 @@ class Keys:
             return self.kept.moved_sql()
         query = self.restricted if share is Share.TOUCHED else self.query
         return str((query if self.kept is None else self.kept.with_parts(query)).sql("spark"))
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The names of what stands behind the number."""
+        return self.hidden if self.kept is None else tuple(part.name for part in self.kept.hidden)
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """The Spark types of what the view's table has of that, by name."""
+        kept = () if self.kept is None else self.kept.hidden
+        return {part.name: part.type for part in kept} if self.kept is not None else {**(self.told or {})}
+
+    @property
+    def telling(self) -> dict[str, int] | None:
+        """The columns of a key, and of its branch: the number (from 1) of a result column; 0: it is hidden.
+
+        None where the view's table does not tell the keys of its rows.
+        """
+        if self.kept is not None:
+            return {part.name: part.shown for part in self.kept.parts if part.is_key}
+        if self.hidden and self.told is None:
+            return None
+        shown = {} if len(self.branches) > 1 else self.branches[0].telling
+        return {**dict.fromkeys(self.hidden, 0), **shown}
 
     @property
     def reads(self) -> list[Read]:
@@ -135,7 +193,9 @@ def keys_of(calculation: Calculation) -> Keys:
     query = _inlined(calculation.query.copy())
     selects = _branches(query)
     numbers: list[int | None] = [None] if len(selects) == 1 else [*range(len(selects))]
-    found = [_keyed(select, number) for number, select in zip(numbers, selects, strict=True)]
+    keyed = [_keyed(select, number) for number, select in zip(numbers, selects, strict=True)]
+    found = [(branch, alone) for branch, alone, _ in keyed]
+    hidden = _show([(branch, levels) for branch, _, levels in keyed])
     reads = _reads(query)
     led = Counter(lead.read.view for branch, _ in found for lead in branch.leads)
     there = Counter(read.view for read in reads)
@@ -151,7 +211,39 @@ def keys_of(calculation: Calculation) -> Keys:
     alone = found[0][1] if len(found) == 1 else None
     if alone is not None and sum(read.relation.key == alone.relation.key for read in reads) > 1:
         alone = None
-    return Keys(query, restricted, tuple(branch for branch, _ in found), anywhere, alone)
+    return Keys(query, restricted, tuple(branch for branch, _ in found), anywhere, alone, hidden)
+
+
+def _show(branches: Sequence[tuple[Branch, _Levels]]) -> tuple[str, ...]:
+    """Have all branches show the number of the key, and behind it what is hidden; return its names."""
+    by_branch = [{name: key.written.sql("spark") for name, key in one.hidden.items()} for one, _ in branches]
+    if len(branches) > 1:
+        by_branch = [
+            {BRANCH: str(one.number), **own} for own, (one, _) in zip(by_branch, branches, strict=True)
+        ]
+    names = tuple(dict.fromkeys(name for own in by_branch for name in own))
+    for (branch, levels), own in zip(branches, by_branch, strict=True):
+        number = branch.number_sql([key.written.sql("spark") for key in branch.keys])
+        levels.show({NUMBER: number, **own})
+        for name in names:
+            if name not in own:  # of a key of another branch
+                levels.selects[0].append("expressions", exp.alias_(exp.null(), name))
+        _in_order(levels.selects[0], (NUMBER, *names))
+    return names
+
+
+def _in_order(select: exp.Select, names: Sequence[str]) -> None:
+    """Put the last result columns of a select into an order."""
+    results, others = select.selects[: -len(names)], select.selects[-len(names) :]
+    by_name = {item.alias_or_name: item for item in others}
+    select.set("expressions", [*results, *(by_name[name] for name in names)])
+
+
+def hidden_types(types: Mapping[str, str], keys: Keys) -> dict[str, str] | None:
+    """Return the types of the hidden columns by those of a result; None where no table has them."""
+    found = {name: types[name] for name in keys.hidden if name in types}
+    fit = not any(_NOT_HELD.search(kind) for kind in found.values())
+    return found if fit and len(found) == len(keys.hidden) else None
 
 
 def by_groups(calculation: Calculation) -> tuple[Calculation, tuple[str, ...]]:
@@ -252,8 +344,8 @@ def _cut(query: exp.Expr) -> bool:
     return any(query.args.get(name) is not None for name in ("limit", "offset", "fetch"))
 
 
-def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None]:
-    """Give a select the number of the key as its last column; return its branch.
+def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None, _Levels]:
+    """Return the branch of a select, and the select as levels.
 
     With it the read of which each of its rows is made of one row, where it is such a select.
     """
@@ -271,10 +363,9 @@ def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None]
     narrowed = [
         (read.view, name, place) for place, key in enumerate(keys) for read, name in core.narrowed(key)
     ]
-    branch = Branch(number, tuple(keys), tuple(leads), tuple(narrowed))
     core.select.meta[_CORE] = number or 0
-    levels.show_number(branch.number_sql([key.written.sql("spark") for key in keys]))
-    return branch, alone
+    shown = tuple(levels.place_of(key) if number is None else 0 for key in keys)
+    return Branch(number, tuple(keys), tuple(leads), tuple(narrowed), shown), alone, levels
 
 
 def _is_total(levels: _Levels) -> bool:
@@ -316,6 +407,7 @@ class _Levels:
                 break
             below = inner
         self.core = Core(self.selects[-1])
+        self._results: list[Key | None] = []
         self.keys = self._keys()
 
     def _keys(self) -> list[Key] | None:
@@ -328,22 +420,30 @@ class _Levels:
             asked = _asked(select)
             if asked is not None:
                 keys = [*dict.fromkeys(key for key in map(find, asked) if key is not None)]
-            results = {item.alias_or_name.lower(): find(item.unalias()) for item in select.selects}
+            self._results = [find(item.unalias()) for item in select.selects]
+            names = [item.alias_or_name.lower() for item in select.selects]
+            results = dict(zip(names, self._results, strict=True))
             # What is no key, or made of keys, tells nothing of the rows of a key.
             shown = {name: key for name, key in results.items() if asked is None or key in (keys or [])}
         return keys
 
-    def show_number(self, sql: str) -> None:
-        """Have all selects show the number of the key, the last of their columns."""
+    def place_of(self, key: Key) -> int:
+        """Return the number (from 1) of the result column that has a key as it is; 0 for none."""
+        same = (number for number, one in enumerate(self._results, 1) if one and one.resolved == key.resolved)
+        return next(same, 0)
+
+    def show(self, named: Mapping[str, str]) -> None:
+        """Have all selects show SQL over the rows of the first one, as their last columns, by these names."""
         for select in reversed(self.selects):
             if any(item.is_star for item in select.selects):
                 raise NotKeyedError("a star")
-            column = exp.column(NUMBER)
-            number = exp.Var(this=sql) if select is self.core.select else column
             group = select.args.get("group")
-            if group is not None and select is not self.core.select:
-                group.append("expressions", column.copy())
-            select.append("expressions", exp.alias_(number, NUMBER))
+            for name, sql in named.items():
+                column = exp.column(name)
+                if group is not None and select is not self.core.select:
+                    group.append("expressions", column.copy())
+                shown = exp.Var(this=sql) if select is self.core.select else column
+                select.append("expressions", exp.alias_(shown, name))
 
 
 def _refuse_cut(select: exp.Select) -> None:

@@ -109,7 +109,7 @@ class ComputeTouched(Step):
         """Find the keys; of rows that are only added, and give rows of their own, none has any before."""
         if given.output_committed:
             return Advance(given.state)
-        keys = TouchedKeys(given.relations)
+        keys = TouchedKeys(given.relations, given.target)
         added = keys.register_added()
         if added is not None:
             fired = Fired([EVER], _WINDOW, registered=frozenset({added.view}))
