@@ -54,7 +54,7 @@ _COMMANDS = {
     "completion": "lakes.settings_commands",
 }
 """The commands in the order in which they are met, and their modules, of which a call loads one."""
-_LOOKED_AT = 100_000
+_LOOKED_AT = 200_000
 """New objects after which garbage is looked for: of a start's, which stay, Python would look at every 700."""
 
 
@@ -133,4 +133,7 @@ def main() -> NoReturn:
     # Commands say themselves what becomes of streams; the daemon's log has it.
     logging.getLogger("lakestream.states").setLevel(logging.CRITICAL)
     gc.set_threshold(_LOOKED_AT)
-    cli.main()
+    try:
+        cli.main()
+    finally:
+        gc.freeze()  # as the process ends, nobody needs garbage looked for among all that it has loaded
