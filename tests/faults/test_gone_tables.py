@@ -14,6 +14,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream.clock import SystemClock
+from lakestream.engine.recalculation.resync import Resync
+from lakestream.errors import StreamError
 from lakestream.lake import Lake
 from tests.tiers import leaving
 
@@ -228,6 +230,7 @@ EACH_TIME = {
     ("shared", "another, empty", "resync", False),
     ("held__quarantine", "folder removed", "resync", False),
     ("a", "emptied", "put back", False),
+    ("counted_o", "log removed", "resync", False),
 }
 
 
@@ -263,6 +266,31 @@ def test_a_table_that_goes_is_named_and_led_out_of(
         return  # what the source had is given up
     assert story.wrong() == []
     assert [*story.lake.repair.check()] == []
+
+
+def test_a_resync_that_fails_is_not_tried_for_ever(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove(story.path("plain_o"))
+    calls: list[int] = []
+    resync = Resync.run
+
+    def failing(self: Resync, now_us: int) -> int:
+        calls.append(now_us)
+        if len(calls) > 3:  # else a run that goes on for ever would
+            return resync(self, now_us)
+        raise StreamError("CALCULATION_FAILED", "as often as it is tried")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Resync, "run", failing)
+        story.lake.sql("RECALCULATE STREAM plain RESYNC")
+        for _ in range(2):
+            story.lake.run()
+    assert len(calls) == 1
+    assert story.states()["plain"] == "Failed CALCULATION_FAILED"
+    story.lake.sql("START STREAM plain")  # what was asked for is taken up
+    story.come()
+    story.go_on()
+    assert set(story.states().values()) == {"Running"}
+    assert story.wrong() == []
 
 
 def test_tables_that_statements_drop_are_made_again(story: Story) -> None:

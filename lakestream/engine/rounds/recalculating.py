@@ -50,7 +50,7 @@ class Recalculating:
         """
         for job in self.services.registry.recalculations():
             record = self._record_of(job) if job.is_open and job.place is None else None
-            if record is None or not (job.resync or is_taking_up(job)):
+            if record is None or not (job.resync or is_taking_up(job)) or self._has_failed(job, record):
                 continue
             if (taken := self._taken(job)) is None:
                 continue
@@ -70,6 +70,7 @@ class Recalculating:
                 continue
             except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
                 self.failing.fail(record, self.failing.named(record, error))
+                self.services.registry.put_recalculation(replace(job, status="Running"))
                 continue
             self.loader.known.pop(record.uuid, None)
             # What PERIOD has written depends on when it did, and windows that leave late rows out fire
@@ -77,6 +78,10 @@ class Recalculating:
             status = job.status if family_of(stream).recalculates else "Done"
             self.services.registry.put_recalculation(replace(job, status=status, place=version))
             self._supersede(job)
+
+    def _has_failed(self, job: Recalculation, record: StreamRecord) -> bool:
+        """Return whether a job was begun and its stream stands still, until it is started or tried again."""
+        return job.status == "Running" and not self.failing.is_active(record)
 
     def _leave(self, record: StreamRecord) -> None:
         """Leave what is due of a stream to a turn."""

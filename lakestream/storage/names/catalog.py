@@ -29,7 +29,7 @@ from lakestream.storage.places import files
 from lakestream.storage.places.layout import SYSTEM_FOLDER, absolute, segment_name
 from lakestream.storage.records.keyed import KeyedTable, key_of
 from lakestream.storage.tables.durable import committing
-from lakestream.storage.tables.table import Table, Tables
+from lakestream.storage.tables.table import Table, Tables, is_table
 from lakestream.storage.writes import edits
 
 if TYPE_CHECKING:
@@ -254,7 +254,10 @@ class Catalog:
             files.remove_folder(info.path, self._dropped)
 
     def _existing(self, database: str, name: str, *, if_not_exists: bool) -> TableInfo | None:
+        external = key_of(database, name) in self._external.rows()
         for known in self.table_names(database):
+            if known == name and not external and not is_table(self._path(database, name)):
+                continue  # a table's folder without its log
             if known.lower() == name.lower():
                 if if_not_exists and known == name:
                     return self.table(database, name)
