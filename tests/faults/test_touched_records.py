@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from itertools import product
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream.errors import StorageError
 from lakestream.lake import Lake
+from lakestream.storage.tables.own import last_said
+from lakestream.storage.writes.mending import mend
 from tests.tiers import leaving
 
 if TYPE_CHECKING:
@@ -158,6 +162,22 @@ def test_others_may_put_files_of_records_together(story: Story) -> None:
     story.come()
     assert [*story.lake.repair.check()] == []
     assert story.is_right()
+
+
+@pytest.mark.parametrize("rewinds", [True, False])
+def test_a_repair_leaves_tables_that_are_no_records_to_their_writers(
+    tmp_path: Path, *, rewinds: bool
+) -> None:
+    """The outbox and the audit say nothing of themselves: what is written behind a repair is not undone."""
+    path = str(tmp_path / "t")
+    for number in range(2):
+        write_deltalake(path, pa.table({"n": [number]}), mode="append")
+    written = json.loads((tmp_path / "t" / "_delta_log" / f"{1:020}.json").read_text().splitlines()[-1])
+    (tmp_path / "t" / written["add"]["path"]).unlink()
+    mend(path, str(tmp_path / "aside"), rewinds=rewinds)
+    write_deltalake(path, pa.table({"n": [2]}), mode="append")
+    assert last_said(path, -1, DeltaTable(path).version()) == {}
+    assert sorted(DeltaTable(path).to_pyarrow_table()["n"].to_pylist()) == [0, 2]
 
 
 @pytest.mark.parametrize("way", ["put back", "gone"])

@@ -54,6 +54,11 @@ def last_own(path: str, upto: int) -> int | None:
     return next((commit.version for commit in _back(path, -1, upto) if _said(commit)), None)
 
 
+def as_before(path: str, version: int) -> CommitProperties | None:
+    """Return what a repair says of itself: the same as the commits before it, which may be of no records."""
+    return None if last_own(path, version) is None else own()
+
+
 def _back(path: str, after: int, upto: int) -> Iterator[CommitInfo]:
     """Yield the commits of ``(after, upto]``, the newest first, as far as the log has them."""
     for version in range(upto, max(after, upto - _LOOKED_BACK, -1), -1):

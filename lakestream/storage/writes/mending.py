@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.tables.checkpoints import disagreement, newest_checkpoint
 from lakestream.storage.tables.durable import checksum_of, data_files
-from lakestream.storage.tables.own import last_own, own
+from lakestream.storage.tables.own import as_before, last_own, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
         return done
     whole = _newest_whole(path, handle.version()) if rewinds else None
     if whole is not None:
-        handle.restore(whole, commit_properties=own())
+        handle.restore(whole, commit_properties=as_before(path, handle.version()))
         return [*done, f"version {whole} took the place of version {handle.version()}"]
     done += [_put_aside(Path(path, name), Path(aside)) for name in damaged]
-    DeltaTable(path).repair(commit_properties=own())
+    DeltaTable(path).repair(commit_properties=as_before(path, handle.version()))
     return done
 
 
