@@ -17,6 +17,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from lakestream.language.common.dialect import SparkFunctions, TDengine
 from lakestream.language.common.templates import made
 from lakestream.server.postgres.catalog import as_named, elements
+from lakestream.server.postgres.failing import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,6 +58,8 @@ _PLAIN = re.compile(rf"(\s*[+-]?[\d.]+\s+({'|'.join(unit for unit, _ in _UNITS)}
 """An interval as a lake has it."""
 _MONDAY = "TIMESTAMP '2000-01-03 00:00:00'"
 """What TimescaleDB counts its buckets from."""
+_SIMILAR = re.compile(r"\\.|\[[^\]]*\]|[%_.^$]", re.DOTALL)
+_SIMILAR_PARTS = {"%": ".*", "_": "."}
 _WRITES = (exp.Insert, exp.Update, exp.Delete)
 _EXTRACTED = {
     "DOW": "dayofweek(_1) - 1",
@@ -71,6 +74,7 @@ def in_lakes_words(sql: str, connected_to: str) -> str | None:
     """Return a statement of PostgreSQL's as a lake reads it, None where no form is PostgreSQL's alone.
 
     A table may be named by three names, the first of which is what the client is ``connected_to``.
+    Raises PgError for a form that a lake has nothing for.
     """
     try:
         tree = _SPOKEN.parse(sql)[0]
@@ -193,6 +197,9 @@ def _as_length(step: exp.Expr) -> exp.Expr:
 def _call(node: exp.Expr) -> exp.Expr:
     given = node.expressions
     match node.name.lower(), len(given):
+        case "age", 1 | 2:
+            # Months and days together are no value of a lake's.
+            raise refusal("0A000", "NOT_SUPPORTED: age()", "b - a, or extract(epoch from (b - a))")
         case "timezone", 2:
             return _in_zone(given[1], given[0])
         case "time_bucket" | "date_bin", 2 | 3:
@@ -260,6 +267,18 @@ def _matches(node: exp.Expr) -> exp.Expr:
     return made("_1 RLIKE concat('(?i)', _2)", {"_1": node.this, "_2": node.expression})
 
 
+def _similar(node: exp.Expr) -> exp.Expr:
+    """Return ``SIMILAR TO 'pattern'`` as a regular expression; of a pattern that is no constant it stays."""
+    if not (isinstance(node.expression, exp.Literal) and node.expression.is_string):
+        return node
+    meant = _SIMILAR.sub(lambda part: _similar_part(part[0]), node.expression.name)
+    return made("_1 RLIKE _2", {"_1": node.this, "_2": exp.Literal.string(f"(?s)^(?:{meant})$")})
+
+
+def _similar_part(part: str) -> str:
+    return part if part.startswith("[") else _SIMILAR_PARTS.get(part, f"\\{part[-1]}")
+
+
 def _source(node: exp.Expr) -> exp.Expr:
     """Return ``generate_series(…) AS t`` in FROM as a query of that name."""
     series, alias = node.this, node.args.get("alias")
@@ -292,6 +311,7 @@ _FORMS: Mapping[type[exp.Expr], Form] = {
     exp.EQ: _compared,
     exp.NEQ: _compared,
     exp.RegexpILike: _matches,
+    exp.SimilarTo: _similar,
     exp.Localtimestamp: lambda _: exp.CurrentTimestamp(),
     exp.ExplodingGenerateSeries: _series,
     exp.Table: _source,

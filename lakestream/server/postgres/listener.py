@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pg_mimic import BaseSession, PgError, PgServer
 from pg_mimic import messages as said
 from pg_mimic.connection import Connection
+from pg_mimic.results import encode_row
 from pg_mimic.stream import ConnectionClosed, PgStream
 from pg_mimic.types import unpack_int32
 
@@ -23,6 +24,7 @@ from lakestream.server.api.asking import Asker
 from lakestream.server.api.guard import BODY_LIMIT
 from lakestream.server.api.permits import ANYONE
 from lakestream.server.postgres.catalog import VERSION
+from lakestream.server.postgres.copying import Copied, begun, copied_line, copy_statement, ended
 from lakestream.server.postgres.failing import refusal, told
 from lakestream.server.postgres.session import LakeSession
 from lakestream.server.postgres.wording import split
@@ -74,7 +76,26 @@ class Line(Connection):
         if not statements:
             self.stream.write(said.make_empty_query_response())
         for statement in statements:
-            await self._execute_one_simple_statement(statement)
+            copied = copy_statement(statement.strip())
+            if copied is None:
+                await self._execute_one_simple_statement(statement)
+            else:
+                await self._copy(copied)
+
+    async def _copy(self, copied: Copied) -> None:
+        """Send the rows of a query as lines."""
+        if self.tx_status == b"E":
+            raise refusal("25P02", "the transaction has failed, ROLLBACK first")
+        query = await self.session.prepare(copied.query, [])
+        columns = await query.describe()
+        if columns is None:
+            raise refusal("0A000", "NOT_SUPPORTED: COPY is of a query")
+        rows, _ = await query.bind([]).execute(0)
+        self.stream.write(begun(len(columns)))
+        for line in copied.lines([one.name for one in columns], (encode_row(row, columns) for row in rows)):
+            self.stream.write(copied_line(line))
+        self.stream.write(ended())
+        self.stream.write(said.make_command_complete(f"COPY {len(rows)}"))
 
 
 @dataclass(frozen=True)

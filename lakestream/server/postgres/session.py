@@ -17,6 +17,8 @@ from lakestream.language import model, parse_script
 from lakestream.server.api.asking import run_statements
 from lakestream.server.api.guard import RequestRefused
 from lakestream.server.postgres.catalog import VERSION, Catalog, Visit, is_about_catalog, parsed, seen
+from lakestream.server.postgres.copying import copy_statement
+from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words
 from lakestream.server.postgres.values import told_rows
@@ -46,11 +48,16 @@ _WITH_ROWS = (
     model.ExplainStream,
 )
 _NOTHING_TO_DO = re.compile(
-    r"(set\s+(session\s+characteristics|transaction|time\s+zone)|reset|discard|deallocate|close|unlisten"
+    r"(set\s+(session\s+characteristics|transaction|time\s+zone)|reset|discard|deallocate|unlisten"
     r"|savepoint|release)\b",
     re.IGNORECASE,
 )
 """What is about a session's state where a lake has none: transactions, settings, statements kept."""
+_NOT_OF_A_LAKE = re.compile(
+    r"(listen|notify|lock|prepare|do|create\s+((local|global)\s+)?temp(orary)?|create\s+unlogged)\b",
+    re.IGNORECASE,
+)
+"""How statements of PostgreSQL's begin that a lake has nothing for, and no word of."""
 _SEARCH_PATH = re.compile(r"set\s+(?:session\s+)?search_path\s*(?:=|to)\s*(?P<first>[^,;]+)", re.IGNORECASE)
 _SHOW = re.compile(r"show\s+(?P<name>transaction\s+isolation\s+level|time\s+zone|[\w.]+)\s*$", re.IGNORECASE)
 _SHOWN_AS = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}
@@ -95,10 +102,12 @@ class LakeSession(BaseSession):
         self._written = 0
         self._connection: Connection | None = None
         self._catalog: Catalog | None = None
+        self._cursors: Cursors | None = None
 
     async def init(self, connection: Connection) -> None:
         """Take the connection that the session is of."""
         self._connection = connection
+        self._cursors = Cursors(connection)
         visit = Visit(self._home, connection.username, connection.pid)
         self._catalog = Catalog(visit, self._seconds)
 
@@ -118,6 +127,16 @@ class LakeSession(BaseSession):
             return own
         count = parameters(text)
         kinds = [kind or TEXT for kind in [*param_oids, *[None] * count][:count]]
+        if copy_statement(text) is not None:
+            raise refusal(
+                "0A000", "NOT_SUPPORTED: COPY with parameters, or prepared", "COPY as a plain query"
+            )
+        foreign = _NOT_OF_A_LAKE.match(text)
+        if foreign:
+            raise refusal("0A000", f"NOT_SUPPORTED: {foreign[0].upper()} is not supported")
+        asked = cursor_statement(text)
+        if asked is not None:
+            return self._of_cursor(asked, text, kinds)
         tree = parsed(text)
         if tree is not None and is_about_catalog(tree):
             return Prepared(text, kinds, self._ask_catalog, has_rows=True)
@@ -151,6 +170,28 @@ class LakeSession(BaseSession):
         told = {name.lower(): value for name, value in told.items()}
         return {**_SETTINGS, **told, "search_path": self.database}
 
+    def _of_cursor(self, asked: Declared | Step | Closed, sql: str, kinds: list[int]) -> Statement:
+        cursors = self._cursors
+        assert cursors is not None
+
+        async def answer(_: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
+            match asked:
+                case Declared():
+                    cursors.require_place(asked)
+                    query = await self.prepare(asked.query, [*kinds])
+                    portal, columns = query.bind([*values]), await query.describe()
+                    if columns is None:
+                        raise refusal("42P11", "a cursor is of a query")
+                    cursors.open(asked, portal, columns)
+                case Step():
+                    columns, rows = await cursors.read(asked)
+                    return Answer(columns if asked.gives_rows else None, rows)
+                case Closed():
+                    cursors.close(asked)
+            return Answer(None, ())
+
+        return Prepared(sql, kinds, answer, has_rows=isinstance(asked, Step) and asked.gives_rows)
+
     def _use(self, database: str) -> None:
         if database not in ("$user", "public"):
             self.database = database
@@ -163,6 +204,8 @@ class LakeSession(BaseSession):
         written, self._written = self._written, 0
         assert self._connection is not None
         self._connection.tx_status = b"T" if word == "BEGIN" else b"I"
+        if word != "BEGIN" and self._cursors is not None:
+            self._cursors.end_transaction()
         if word == "ROLLBACK" and written:
             said = "1 statement" if written == 1 else f"{written} statements"
             raise refusal(

@@ -49,6 +49,9 @@ FORMS = [
     ("s = ANY(ARRAY['a'])", "ARRAY_CONTAINS(ARRAY('a'), s)"),
     ("s <> ALL('{}'::text[])", "NOT ARRAY_CONTAINS(ARRAY(), s)"),
     ("s ~ 'a\\d'", "s RLIKE 'a\\\\d'"),
+    ("s SIMILAR TO '(a|b)_%.'", "(s RLIKE '(?s)^(?:(a|b)..*\\\\.)$')"),
+    ("s SIMILAR TO '[_%]+'", "(s RLIKE '(?s)^(?:[_%]+)$')"),
+    ("s NOT SIMILAR TO 'a\\%'", "NOT (s RLIKE '(?s)^(?:a\\\\%)$')"),
     ("s !~* 'A'", "NOT (s RLIKE CONCAT('(?i)', 'A'))"),
 ]
 

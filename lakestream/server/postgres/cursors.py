@@ -1,0 +1,139 @@
+"""Cursors: DECLARE keeps a query's rows under a name, FETCH and MOVE go on in them, CLOSE ends.
+
+psycopg's named cursors, pandas with ``chunksize`` and ODBC read large results so. They go forward only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pg_mimic.connection import PortalEntry
+
+from lakestream.server.postgres.failing import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from pg_mimic import Portal, ResultColumn
+    from pg_mimic.connection import Connection
+
+_NAME = r'(?P<name>"(?:[^"]|"")+"|\w+)'
+_DECLARE = re.compile(
+    rf"declare\s+{_NAME}\s+(?:(?:asensitive|insensitive|(?:no\s+)?scroll)\s+)*"
+    r"cursor\s+(?:(?P<hold>with|without)\s+hold\s+)?for\s+(?P<query>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_STEP = re.compile(
+    r"(?P<word>fetch|move)\s+(?:(?P<way>next|forward\s+all|all|forward\s+\d+|\d+|forward)\s+)?"
+    rf"(?:(?:from|in)\s+)?{_NAME}\s*",
+    re.IGNORECASE,
+)
+_CLOSE = re.compile(rf"close\s+{_NAME}\s*", re.IGNORECASE)
+_OF_CURSORS = re.compile(r"(declare|fetch|move|close)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A cursor that is to be: its name, its query, whether it stays when its transaction ends."""
+
+    name: str
+    query: str
+    is_held: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """How many rows of a cursor are read (None: all that are left), and whether they are given."""
+
+    name: str
+    rows: int | None
+    gives_rows: bool
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The name of a cursor that ends; empty for every one."""
+
+    name: str
+
+
+def cursor_statement(sql: str) -> Declared | Step | Closed | None:
+    """Return what a statement does with a cursor, None for another one. Raises PgError for an unknown way."""
+    if not _OF_CURSORS.match(sql):
+        return None
+    declared, step, closed = (form.fullmatch(sql) for form in (_DECLARE, _STEP, _CLOSE))
+    if declared:
+        is_held = (declared["hold"] or "").lower() == "with"
+        return Declared(_plain(declared["name"]), declared["query"], is_held)
+    if step:
+        return Step(_plain(step["name"]), _count(step["way"] or "next"), step["word"].lower() == "fetch")
+    if closed:
+        return Closed("" if closed["name"].lower() == "all" else _plain(closed["name"]))
+    raise refusal(
+        "0A000", "NOT_SUPPORTED: cursors are of text and go forward only", "FETCH [FORWARD] n FROM name"
+    )
+
+
+def _plain(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+
+
+def _count(way: str) -> int | None:
+    last = way.lower().split()[-1]
+    if last.isdigit():
+        return int(last)
+    return None if last == "all" else 1
+
+
+class Cursors:
+    """The open cursors of a connection; they are portals of it, which a client may ask for their columns."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._held: dict[str, bool] = {}
+
+    def require_place(self, declared: Declared) -> None:
+        """Raise PgError where a cursor cannot be declared: a name that is taken, or no transaction."""
+        if declared.name in self._held:
+            raise refusal("42P03", f'the cursor "{declared.name}" is there already')
+        if not declared.is_held and self._connection.tx_status == b"I":
+            raise refusal(
+                "25P01", "a cursor WITHOUT HOLD lives in a transaction", "BEGIN, or DECLARE … WITH HOLD"
+            )
+
+    def open(self, declared: Declared, portal: Portal, columns: list[ResultColumn]) -> None:
+        """Keep the rows of a query under a name."""
+        self._held[declared.name] = declared.is_held
+        self._connection.portals[declared.name] = PortalEntry(portal, columns, declared.query)
+
+    async def read(self, step: Step) -> tuple[list[ResultColumn] | None, Sequence[Any]]:
+        """Return the columns and the next rows of a cursor. Raises PgError for an unknown one."""
+        self._require(step.name)
+        entry = self._connection.portals[step.name]
+        if step.rows == 0:
+            return entry.columns, ()
+        rows, _ = await entry.portal.execute(step.rows or 0)
+        return entry.columns, rows
+
+    def close(self, closed: Closed) -> None:
+        """End a cursor, or all. Raises PgError for an unknown one."""
+        if closed.name:
+            self._require(closed.name)
+        self._forget([closed.name] if closed.name else [*self._held])
+
+    def end_transaction(self) -> None:
+        """End the cursors that live no longer than their transaction."""
+        self._forget([name for name, is_held in self._held.items() if not is_held])
+
+    def _forget(self, names: list[str]) -> None:
+        for name in names:
+            del self._held[name]
+            self._connection.portals.pop(name, None)
+
+    def _require(self, name: str) -> None:
+        # A client may also close it as a portal.
+        if name not in self._held or name not in self._connection.portals:
+            raise refusal("34000", f'there is no cursor "{name}"')
