@@ -87,6 +87,14 @@ def test_a_group_comes_changes_and_goes(lake: Lake, moves: Counter[str]) -> None
     assert moves == {"moved": 4}
 
 
+def test_distinct_rows_are_counted(lake: Lake, moves: Counter[str]) -> None:
+    made(lake, "SELECT DISTINCT site, 7 AS seven FROM meters")
+    assert after(lake, ROWS) == [("a", 7), ("b", 7)]
+    assert after(lake, "DELETE FROM meters WHERE amps > 0") == [("a", 7)]
+    assert after(lake, "DELETE FROM meters") == []
+    assert moves == {"moved": 3}
+
+
 def test_one_group_of_all_rows_is_there_without_rows(lake: Lake, moves: Counter[str]) -> None:
     made(lake, "SELECT count(*) AS n, sum(amps) AS total FROM meters")
     assert lake.sql("SELECT * FROM v").fetchall() == [(0, None)]

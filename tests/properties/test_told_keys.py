@@ -47,6 +47,7 @@ FORMS = (
     "SELECT min(x) AS least FROM t WHERE x > 0 GROUP BY k HAVING count(*) > 0",
     "SELECT DISTINCT k FROM t",
     "SELECT x FROM t",
+    "SELECT k FROM t WHERE x > 0 UNION SELECT k FROM t WHERE x < 2",
     "SELECT x FROM (SELECT x, row_number() OVER (PARTITION BY k ORDER BY x) AS n FROM t) q WHERE n = 1",
     "SELECT max(x) AS m FROM t GROUP BY k UNION ALL SELECT x AS m FROM t",
 )

@@ -47,6 +47,7 @@ def test_random_histories_equal_the_query() -> None:
         assert differences("groups", ("by_site", "by_number"), steps=2) == []
         assert differences("sessions", ("sessions", "sessions_of_all"), steps=2) == []
         assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
+        assert differences("united", ("united_once", "united_groups"), steps=2) == []
 
 
 @pytest.mark.long
@@ -154,6 +155,18 @@ def test_a_table_that_leads_nowhere_has_all_computed_again(lake: Lake) -> None:
         "a touched key is computed from all its rows: MAX(m.amps * r.factor) cannot be taken back exactly",
         "as a whole, with each change of main.regions",
     ]
+
+
+def test_a_union_computes_the_rows_that_a_change_touches(lake: Lake) -> None:
+    made(lake, "united_once", "REFRESH POLICY INCREMENTAL")
+    lake.run()
+    lake.sql("INSERT INTO sites VALUES ('2025-01-01 08:00:00', 'a', 'x', 3)")
+    lake.run()
+    assert sorted(lake.sql("SELECT * FROM united_once_v").fetchall()) == [("a", 1), ("a", 3), ("b", 2)]
+    lake.sql("DELETE FROM meters WHERE site = 'a'")
+    assert [tick.windows for tick in lake.run().ticks] == [2]
+    assert sorted(lake.sql("SELECT * FROM united_once_v").fetchall()) == [("a", 3), ("b", 2)]
+    assert refreshed(lake, "united_once").startswith("incremental, by the keys site, amps; site, most:")
 
 
 def test_full_says_so(lake: Lake) -> None:

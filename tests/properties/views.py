@@ -89,6 +89,15 @@ VIEWS = {
         "LEFT JOIN regions r ON r.region = s.region",
     ),
     "united": Form("SELECT site AS name, most AS n FROM sites UNION ALL SELECT region, factor FROM regions"),
+    "united_once": Form("SELECT site, amps AS n FROM meters UNION SELECT site, most FROM sites"),
+    "united_with_others": Form(
+        "SELECT region, 'of sites' AS what FROM sites UNION SELECT region, 'of regions' FROM regions "
+        "WHERE factor > 1 UNION ALL SELECT s.region, m.site FROM meters m JOIN sites s ON s.site = m.site"
+    ),
+    "united_groups": Form(
+        "SELECT site FROM meters GROUP BY site HAVING count(*) > 1 "
+        "UNION SELECT site FROM sites WHERE most > 1"
+    ),
     "top": Form(
         "SELECT site, amps FROM (SELECT site, amps, row_number() OVER (PARTITION BY site "
         "ORDER BY amps DESC, ts) AS place FROM meters WHERE amps IS NOT NULL) t WHERE place <= 2",

@@ -196,17 +196,21 @@ class TouchedKeys(_Followed):
         if keys.anywhere & self._changed.keys():
             return None
         found: set[int] = set()
-        for branch in keys.branches:
+        for relation, branches in keys.by_touched.items():
             parts = [
-                self._sql(branch, lead) for lead in branch.leads if lead.read.relation.key in self._changed
+                self._sql(branch, lead)
+                for branch in branches
+                for lead in branch.leads
+                if lead.read.relation.key in self._changed
             ]
             if not parts:
-                register_untouched(self.relations.spark, self.relations.stream, branch)
+                register_untouched(self.relations.spark, self.relations.stream, branches[0])
                 continue
             rows = self.relations.spark.sql(f"{' UNION '.join(parts)} LIMIT {MAX_KEYS + 1}").toArrow()
-            view_of_rows(self.relations.spark, rows, branch.touched)
+            view_of_rows(self.relations.spark, rows, relation)
             found.update(rows["gid"].to_pylist())
-            self._narrow(branch, rows)
+            for branch in branches:
+                self._narrow(branch, rows)
         return None if len(found) > MAX_KEYS or self._meet_others(found) else sorted(found)
 
     def _meet_others(self, gids: Collection[int]) -> bool:
@@ -217,8 +221,8 @@ class TouchedKeys(_Followed):
             return False  # not told: it was created without
         view_of_rows(self.relations.spark, rows_there(self.relations, self.target, gids, telling), _THERE)
         others = "".join(
-            f" LEFT ANTI JOIN {branch.touched} t ON {branch.same_sql(_THERE, 't')}"
-            for branch in keys.branches
+            f" LEFT ANTI JOIN {relation} t ON {branches[0].same_sql(_THERE, 't')}"
+            for relation, branches in keys.by_touched.items()
         )
         found = self.relations.spark.sql(f"SELECT {_THERE}.gid FROM {_THERE}{others} LIMIT 1").toArrow()
         return bool(found.num_rows)

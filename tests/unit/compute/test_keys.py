@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,13 @@ CHAIN = (
 )
 
 
+TYPES = {"loc": "string", "region": "string", "v": "int", "most": "int", "f": "double", "ts": "timestamp"}
+
+
 def found(query: str) -> Keys:
-    scope = Scope(METERS, (), None, frozenset(), "UTC", lambda _, name, __: TABLES[name])
+    tables = {name: replace(table, types=TYPES) for name, table in TABLES.items()}
+    meters = replace(METERS, types=TYPES)
+    scope = Scope(meters, (), None, frozenset(), "UTC", lambda _, name, __: tables[name])
     return keys_of(compile_calculation(Fragment(query, statement=query, spark=True), scope))
 
 

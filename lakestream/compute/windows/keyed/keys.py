@@ -60,7 +60,9 @@ class Share(StrEnum):
 
 @dataclass(frozen=True)
 class Branch:
-    """A query between UNION ALL: its keys, and how changes of tables lead to these.
+    """A query between UNION, or UNION ALL: its keys, and how changes of tables lead to these.
+
+    Those of UNION ALL have a ``number``: a key of one is none of another. Those of UNION have the same keys.
 
     ``narrowed`` are columns of reads of which only rows count that have the value of a key there: the read's
     view, the column, and the key's place. ``shown`` has the number (from 1) of the result column with the
@@ -154,6 +156,14 @@ class Keys:
         return {part.name: part.type for part in kept} if self.kept is not None else {**(self.told or {})}
 
     @property
+    def by_touched(self) -> dict[str, list[Branch]]:
+        """The branches by the relation of their touched keys, which those of a UNION share."""
+        found: dict[str, list[Branch]] = {}
+        for branch in self.branches:
+            found.setdefault(branch.touched, []).append(branch)
+        return found
+
+    @property
     def telling(self) -> dict[str, int] | None:
         """The columns of a key, and of its branch: the number (from 1) of a result column; 0: it is hidden.
 
@@ -163,7 +173,7 @@ class Keys:
             return {part.name: part.shown for part in self.kept.parts if part.is_key}
         if self.hidden and self.told is None:
             return None
-        shown = {} if len(self.branches) > 1 else self.branches[0].telling
+        shown = self.branches[0].telling if self.branches[0].number is None else {}
         return {**dict.fromkeys(self.hidden, 0), **shown}
 
     @property
@@ -191,11 +201,14 @@ class Keys:
 def keys_of(calculation: Calculation) -> Keys:
     """Return by what keys the rows of a calculation fall apart; raises NotKeyedError."""
     query = _inlined(calculation.query.copy())
-    selects = _branches(query)
-    numbers: list[int | None] = [None] if len(selects) == 1 else [*range(len(selects))]
-    keyed = [_keyed(select, number) for number, select in zip(numbers, selects, strict=True)]
-    found = [(branch, alone) for branch, alone, _ in keyed]
-    hidden = _show([(branch, levels) for branch, _, levels in keyed])
+    _group_distinct(query)
+    is_distinct = _is_distinct(query)
+    every = [_Levels(select, is_distinct=is_distinct) for select in _branches(query, is_distinct=is_distinct)]
+    is_numbered = len(every) > 1 and not is_distinct
+    if is_distinct:
+        _share_keys(every)
+    found = [_keyed(levels, number, is_numbered=is_numbered) for number, levels in enumerate(every)]
+    hidden = _show([(branch, levels) for (branch, _), levels in zip(found, every, strict=True)])
     reads = _reads(query)
     led = Counter(lead.read.view for branch, _ in found for lead in branch.leads)
     there = Counter(read.view for read in reads)
@@ -217,7 +230,7 @@ def keys_of(calculation: Calculation) -> Keys:
 def _show(branches: Sequence[tuple[Branch, _Levels]]) -> tuple[str, ...]:
     """Have all branches show the number of the key, and behind it what is hidden; return its names."""
     by_branch = [{name: key.written.sql("spark") for name, key in one.hidden.items()} for one, _ in branches]
-    if len(branches) > 1:
+    if branches[0][0].number is not None:
         by_branch = [
             {BRANCH: str(one.number), **own} for own, (one, _) in zip(by_branch, branches, strict=True)
         ]
@@ -326,31 +339,88 @@ def _with_bodies(query: exp.Expr, bodies: Mapping[str, exp.Expr]) -> exp.Expr:
     return query
 
 
-def _branches(query: exp.Expr) -> list[exp.Select]:
-    """Return the selects of a query that UNION ALL joins; raises NotKeyedError for others."""
+def _group_distinct(query: exp.Query) -> None:
+    """Have SELECT DISTINCT group by its columns, which is the same: so the rows of each are counted."""
+    if (
+        not isinstance(query, exp.Select)
+        or not query.args.get("distinct")
+        or _single_query(query) is not None
+    ):
+        return
+    if any(query.args.get(name) for name in ("group", "having")) or query.args["distinct"].args.get("on"):
+        return
+    core = Core(query.copy())
+    items = [item.unalias() for item in query.selects if item.find(exp.Column)]  # a number would be a place
+    if not items or any(core.key(item) is None or any(map(_is_more, item.walk())) for item in items):
+        return
+    query.set("distinct", None)
+    query.set("group", exp.Group(expressions=[item.copy() for item in items]))
+
+
+def _is_more(node: exp.Expr) -> bool:
+    """Return whether a node is made of more than the columns of a row."""
+    return isinstance(node, (exp.Query, exp.Window)) or is_aggregate_call(node)
+
+
+def _is_distinct(query: exp.Expr) -> bool:
+    """Return whether a query is a UNION whose rows are each there once."""
     if isinstance(query, exp.Subquery) and READ not in query.meta:
-        return _branches(query.this)
-    if isinstance(query, exp.Union) and not query.args.get("distinct"):
+        return _is_distinct(query.this)
+    return isinstance(query, exp.Union) and bool(query.args.get("distinct"))
+
+
+def _branches(query: exp.Expr, *, is_distinct: bool) -> list[exp.Select]:
+    """Return the selects of a query that UNION ALL joins, or UNION; raises NotKeyedError for others.
+
+    Where rows are each there once it does not matter whether they are in a part already.
+    """
+    if isinstance(query, exp.Subquery) and READ not in query.meta:
+        return _branches(query.this, is_distinct=is_distinct)
+    if isinstance(query, exp.Union) and (is_distinct or not query.args.get("distinct")):
         if _cut(query):
             raise NotKeyedError("a LIMIT")
         query.set("order", None)
-        return [*_branches(query.left), *_branches(query.right)]
+        return [
+            branch
+            for part in (query.left, query.right)
+            for branch in _branches(part, is_distinct=is_distinct)
+        ]
     if not isinstance(query, exp.Select):
-        raise NotKeyedError("a set operation other than UNION ALL")
+        raise NotKeyedError("a set operation other than UNION, or UNION within UNION ALL")
     return [query]
+
+
+def _share_keys(branches: Sequence[_Levels]) -> None:
+    """Have the selects of a UNION go by what is a key in all of them; raises NotKeyedError where nothing is.
+
+    That are columns at the same place of the same type: their values have the same number.
+    """
+    columns = [levels.columns() for levels in branches]
+    shared = [column for column in zip(*columns, strict=False) if _alike(column)]
+    if not shared:
+        raise NotKeyedError(
+            "a UNION without a column that is one of a table, of one type, in each of its queries"
+        )
+    for number, levels in enumerate(branches):
+        levels.keys = [key for column in shared if (key := column[number][0]) is not None]
+
+
+def _alike(column: Sequence[tuple[Key | None, str]]) -> bool:
+    """Return whether the keys at one place of the queries of a UNION are of one type of known values."""
+    kinds = {re.sub(r"varchar\(\d+\)", "string", kind) for _, kind in column}
+    return len(kinds) == 1 and COMPARED.match(kinds.pop()) is not None
 
 
 def _cut(query: exp.Expr) -> bool:
     return any(query.args.get(name) is not None for name in ("limit", "offset", "fetch"))
 
 
-def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None, _Levels]:
-    """Return the branch of a select, and the select as levels.
+def _keyed(levels: _Levels, place: int, *, is_numbered: bool) -> tuple[Branch, Read | None]:
+    """Return the branch of a select, which is at a place among others.
 
     With it the read of which each of its rows is made of one row, where it is such a select.
     """
-    select.set("order", None)  # a table has no order
-    levels = _Levels(select)
+    number = place if is_numbered else None
     keys, alone = levels.keys, None
     if keys is None:
         source = levels.core.anchor()
@@ -363,9 +433,9 @@ def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None,
     narrowed = [
         (read.view, name, place) for place, key in enumerate(keys) for read, name in core.narrowed(key)
     ]
-    core.select.meta[_CORE] = number or 0
-    shown = tuple(levels.place_of(key) if number is None else 0 for key in keys)
-    return Branch(number, tuple(keys), tuple(leads), tuple(narrowed), shown), alone, levels
+    core.select.meta[_CORE] = place
+    shown = tuple(0 if is_numbered else levels.place_of(key) for key in keys)
+    return Branch(number, tuple(keys), tuple(leads), tuple(narrowed), shown), alone
 
 
 def _is_total(levels: _Levels) -> bool:
@@ -392,9 +462,14 @@ def _restrict(core: exp.Select, branch: Branch) -> None:
 
 
 class _Levels:
-    """A select over rows of tables, and those over it, which have one query each in FROM."""
+    """A select over rows of tables, and those over it, which have one query each in FROM.
 
-    def __init__(self, select: exp.Select) -> None:
+    ``is_distinct``: of rows that are alike one counts.
+    """
+
+    def __init__(self, select: exp.Select, *, is_distinct: bool = False) -> None:
+        select.set("order", None)  # a table has no order
+        self.is_distinct = is_distinct
         self.selects: list[exp.Select] = []
         below: exp.Expr = select
         while True:
@@ -417,7 +492,10 @@ class _Levels:
         for select in reversed(self.selects):
             is_core = select is self.core.select
             find = self.core.key if is_core else _Shown(select, shown).key
-            asked = _asked(select)
+            is_distinct = bool(select.args.get("distinct")) or (
+                self.is_distinct and select is self.selects[0]
+            )
+            asked = _asked(select, is_distinct=is_distinct)
             if asked is not None:
                 keys = [*dict.fromkeys(key for key in map(find, asked) if key is not None)]
             self._results = [find(item.unalias()) for item in select.selects]
@@ -426,6 +504,17 @@ class _Levels:
             # What is no key, or made of keys, tells nothing of the rows of a key.
             shown = {name: key for name, key in results.items() if asked is None or key in (keys or [])}
         return keys
+
+    def columns(self) -> list[tuple[Key | None, str]]:
+        """Return the results that are keys and columns of tables, and their types; "" where they are none."""
+        found = []
+        for key in self._results:
+            read = self.core.read_of(key) if key is not None and key in (self.keys or ()) else None
+            kind = (
+                "" if read is None or key is None else read.relation.types.get(key.resolved.name.lower(), "")
+            )
+            found.append((key, kind))
+        return found
 
     def place_of(self, key: Key) -> int:
         """Return the number (from 1) of the result column that has a key as it is; 0 for none."""
@@ -494,7 +583,7 @@ def _in_brackets(key: Key | None, form: str) -> exp.Expr | None:
     return None if key is None else exp.Paren(this=getattr(key, form).copy())
 
 
-def _asked(select: exp.Select) -> list[exp.Expr] | None:
+def _asked(select: exp.Select, *, is_distinct: bool) -> list[exp.Expr] | None:
     """Return the expressions of a select by which its rows fall apart; None where each is one of a row."""
     found = _groups(select)
     if found is None and (select.args.get("having") or any(map(_aggregates, _own(select)))):
@@ -502,7 +591,7 @@ def _asked(select: exp.Select) -> list[exp.Expr] | None:
     for window in _windows(select):
         parts = window.args.get("partition_by") or []
         found = [*parts] if found is None else [node for node in found if node in parts]
-    if select.args.get("distinct"):
+    if is_distinct:
         items = [item.unalias() for item in select.selects]
         found = items if found is None else [node for node in found if node in items]
     return found
