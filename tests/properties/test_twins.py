@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
+from math import inf, nan
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from lakestream import Lake, Settings
 from lakestream.storage.sessions import session
@@ -55,6 +59,44 @@ def test_a_history_gives_the_same_however_it_is_cut() -> None:
     counted, found = tried("kept", streams=3, commits=4)
     assert (counted["red"], found) == (0, [])
     assert counted["equal"]
+
+
+KEYS: dict[str, tuple[pa.DataType, list[object]]] = {
+    "bool": (pa.bool_(), [True, False, None]),
+    "double": (pa.float64(), [nan, inf, -inf, 0.0, -0.0, 1.5, None]),
+    "bigint": (pa.int64(), [-(2**63), 2**63 - 1, None]),
+    "date": (pa.date32(), [date(1969, 12, 31), None]),
+    "text": (pa.string(), ["", "o'x", None]),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_rows_replace_those_of_their_key_whatever_it_is(tmp_path: Path, kind: str) -> None:
+    arrow, values = KEYS[kind]
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    with Lake(tmp_path / "lake", settings=Settings()) as lake:
+        for number, second in enumerate((0, 30, 1, 31, 60)):
+            at = pa.array([start + timedelta(seconds=second)] * len(values), pa.timestamp("us", "UTC"))
+            rows = pa.table({"ts": at, "g": pa.array(values, arrow)})
+            write_deltalake(
+                tmp_path / "src",
+                rows,
+                mode="append",
+                configuration=None if number else {"delta.enableChangeDataFeed": "true"},
+            )
+            if not number:
+                lake.sql(f"CREATE TABLE src LOCATION '{tmp_path / 'src'}' TIMESTAMP BY ts")
+                lake.sql(
+                    "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM src PARTITION BY g AS gg "
+                    "STREAM_OPTIONS(FILL_HISTORY | IGNORE_NODATA_TRIGGER) INTO o (at, c COMPOSITE KEY, n) "
+                    "AS SELECT _twstart, 1, count(*) FROM %%trows GROUP BY 1"
+                )
+            assert not lake.run().failed
+        found = lake.sql("SELECT second(at), gg, n FROM o").fetchall()
+    same = 2 if kind == "double" else 1  # 0.0 and -0.0 are one group
+    wanted = {(at, str(v + 0.0 if isinstance(v, float) else v)) for at in (0, 30) for v in values}
+    assert {(at, str(v)) for at, v, _ in found} == wanted
+    assert sorted(n for *_, n in found) == [2] * (len(wanted) - 2 * (same - 1)) + [4] * (2 * (same - 1))
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ Spark always a span. What lies there and does not give way is written again with
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 from lakestream.language.quoting import DELTA, SPARK, delta_name, delta_text, quoted
@@ -154,7 +155,7 @@ class Replacing:
         if not self.target.shape.key and self._provenance:
             return [*self._provenance.windows(rows)]
         columns = [
-            micros(rows[name]) if name == self.target.info.time_column else rows[name].to_pylist()
+            micros(rows[name]) if name == self.target.info.time_column else _comparable(rows[name])
             for name in self.target.shape.key
         ]
         return [*zip(*columns, strict=True)]
@@ -237,12 +238,20 @@ def windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) ->
 
 
 def _equals(column: str, value: object) -> str:
+    """Return the condition of rows with a value; of one that delta-rs may not find, that of all with any."""
     name = delta_name(column)
     if value is None:
         return f"{name} IS NULL"
-    if isinstance(value, bool | int | float):
-        return f"{name} = {str(value).lower() if isinstance(value, bool) else value!r}"
-    return f"{name} = {delta_text(str(value))}"
+    if isinstance(value, bool):
+        return f"{name} = {str(value).lower()}"
+    if isinstance(value, bytes) or (isinstance(value, float) and (value == 0 or not isfinite(value))):
+        return f"{name} IS NOT NULL"
+    return f"{name} = {repr(value) if isinstance(value, int | float) else delta_text(str(value))}"
+
+
+def _comparable(values: pa.ChunkedArray) -> list[Any]:
+    """Return values of a key as they are compared: NaN is equal to itself, and to nothing else."""
+    return ["NaN" if isinstance(v, float) and isnan(v) else v for v in values.to_pylist()]
 
 
 def _outlasts(old: _Extent | None, new: _Extent | None) -> bool:
