@@ -402,8 +402,7 @@ class Lake:
         from lakestream.storage.records.definitions import Definitions
 
         if self._at.running is not None:
-            with self._at.writing("maintain"):
-                self._at.running.checkpoint()
+            self._at.running.checkpoint()
         maintenance = Maintenance(
             self._at.catalog,
             self._at.registry,

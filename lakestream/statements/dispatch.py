@@ -33,6 +33,9 @@ _MOMENT_SECONDS = 0.02
 ASKING = (model.CreateStream, model.CreateTable, model.RecalculateStream)
 """Statements that change the lake by what Spark, or a whole table, says: they ask without the lock."""
 
+FORGETTING = (model.DropTable, model.StopStream)
+"""Statements after which streams are read from the lake again: their states are saved before the lock."""
+
 
 class Statements:
     """Runs statements of all dialects on one lake.
@@ -64,6 +67,8 @@ class Statements:
                 return change(statement)
         if isinstance(statement, ASKING):
             return self._at.apart.run(lambda: self._written(statement, self._tables(statement)))
+        if isinstance(statement, FORGETTING) and self._at.running is not None:
+            self._at.running.checkpoint()
         return self._written(statement, tables)
 
     def _written(self, statement: model.Statement, tables: Sequence[TableInfo]) -> Result:

@@ -221,7 +221,6 @@ class StreamStatements:
         if record is not None:
             self.at.registry.update(record.uuid, status="Stopped")
             if self.at.running is not None:
-                self.at.running.checkpoint()
                 self.at.running.forget(record.uuid)
         return Result(message=f"stopped stream {statement.name}" if record else "there was no such stream")
 

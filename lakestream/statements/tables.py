@@ -96,7 +96,6 @@ class TableStatements:
             self._mark_dropped(stable, statement.name.name)
         if self.at.running is not None:
             # An output that was dropped is made again by the next tick (TDengine A8).
-            self.at.running.checkpoint()
             self.at.running.forget()
         return result
 

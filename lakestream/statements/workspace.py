@@ -276,9 +276,7 @@ class Workspace:
             self._sending.close()
             self._sending = None
         if self.running is not None:
-            if self.running.loader.known:
-                with self.writing("close"):
-                    self.running.checkpoint()
+            self.running.checkpoint()
             self.running = None
         if self._small is not None:
             self._small.close()

@@ -127,6 +127,17 @@ class Turns:
             look_anew()
         return True
 
+    @contextmanager
+    def claiming(self, uuid: str) -> Iterator[bool]:
+        """Have a stream for a moment beside rounds, which gives whether nobody else works on it."""
+        is_taken_by_round = uuid in self._here
+        is_taken = self.take(uuid)
+        try:
+            yield is_taken
+        finally:
+            if not is_taken_by_round:
+                self.give_back(uuid)
+
     def give_back(self, uuid: str) -> None:
         """Let others work on a stream that the round has taken, or has not."""
         if (claim := self._here.pop(uuid, None)) is not None:

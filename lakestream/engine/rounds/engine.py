@@ -88,9 +88,7 @@ class Engine:
     def take(self, uuids: frozenset[str]) -> None:
         """Have rounds take what is this daemon's part now; what it did not have is read from the lake."""
         had = frozenset() if self.services.only is None else self.services.only
-        for uuid in had - uuids:
-            if uuid in self.loader.known:
-                self.recording.save(self.loader.known[uuid])
+        self.checkpoint(had - uuids)
         for uuid in had ^ uuids:
             self.forget(uuid)
         # Commits of the daemon that ran a stream before are of an earlier turn than ours.
@@ -342,10 +340,19 @@ class Engine:
         known = (handles.known(path) for path in dict.fromkeys(one.path for one in infos if not one.external))
         return [table for table in known if table is not None]
 
-    def checkpoint(self) -> None:
-        """Save the state of every stream that ticked since its last checkpoint."""
-        for runtime in self.loader.known.values():
-            self.recording.save(runtime)
+    def checkpoint(self, uuids: frozenset[str] | None = None) -> None:
+        """Save the states of streams (all by default) that ticked since they were saved last.
+
+        It takes no lock but their claims. A stream that others work on, or have ticked since, is theirs to
+        save.
+        """
+        turns = self.services.turns
+        for uuid, runtime in self.loader.known.items():
+            if (uuids is not None and uuid not in uuids) or not self.recording.is_unsaved(runtime):
+                continue
+            with turns.claiming(uuid) as is_claimed:
+                if is_claimed and self.loader.stands(runtime):
+                    self.recording.save(runtime)
 
     def state_of(self, record: StreamRecord) -> Callable[[], GroupState]:
         """Return what finds the state of a stream where it stands now, as it follows from the whole history.

@@ -109,11 +109,19 @@ class Recording:
         ):
             self.save(runtime)
 
+    def is_unsaved(self, runtime: StreamRuntime) -> bool:
+        """Return whether a stream has a state that is not saved as that of its last tick."""
+        position = runtime.position
+        return bool(
+            position.tick != runtime.saved_tick and position.version is not None and len(runtime.state)
+        )
+
     def save(self, runtime: StreamRuntime) -> None:
         """Save the state of a stream, unless that of its last tick is."""
         position = runtime.position
-        if position.tick == runtime.saved_tick or position.version is None or not len(runtime.state):
+        if not self.is_unsaved(runtime):
             return
+        assert position.version is not None  # by is_unsaved
         self.write_state(runtime, position.tick, position.version)
         crash_point("C4")
         runtime.saved_tick, runtime.saved_at = runtime.position.tick, self.services.system_clock.monotonic()

@@ -25,6 +25,7 @@ from lakestream.output.columns import FLAT
 from lakestream.statements import migration
 from lakestream.statements.workspace import Workspace
 from lakestream.storage.names import comments
+from lakestream.storage.records.states import SavedStates
 from lakestream.storage.small.session import SmallSession
 from lakestream.storage.tables.table import Capabilities
 from lakestream.timeseries.mapped import MappedTables
@@ -209,7 +210,42 @@ def a_verification(lake: Lake, slow: Slow, patch: pytest.MonkeyPatch) -> Callabl
     return verify
 
 
+def saving(by: Callable[[Lake], Any]) -> Callable[..., Callable[[Lake], Any]]:
+    """Return a case where a state is saved, which takes long, by what is done to a lake that has ticked."""
+
+    def case(lake: Lake, slow: Slow, patch: pytest.MonkeyPatch) -> Callable[[Lake], Any]:
+        del lake
+        write, changes = SavedStates.write, SavedStates.write_changes
+
+        def slowly(write: Any) -> Any:
+            def written(*given: Any) -> Any:
+                slow.wait()
+                return write(*given)
+
+            return written
+
+        def ticked(lake: Lake) -> Any:
+            with Lake(lake.root, settings=SETTINGS) as own:
+                own.insert("t", [{"ts": "2025-01-01 00:01:00", "v": 2}])
+                assert not own.run().failed
+                patch.setattr(SavedStates, "write", slowly(write))
+                patch.setattr(SavedStates, "write_changes", slowly(changes))
+                by(own)
+            with Lake(lake.root, settings=SETTINGS) as again:
+                saved = again._at.registry.states.read(again._at.registry.streams()[0].uuid, 2)
+                assert saved is not None
+                assert saved[0] == 2
+
+        return ticked
+
+    return case
+
+
 ASKING = {
+    "closing": saving(lambda own: own.close()),
+    "maintaining": saving(lambda own: own.maintain(dry_run=True)),
+    "stopping": saving(lambda own: own.sql("STOP STREAM there")),
+    "dropping": saving(lambda own: own.sql("DROP TABLE beside")),
     "stream": lambda *_: says(STREAM.format("")),
     "expectation": lambda *_: says(STREAM.format("").replace("FROM t", "FROM t EXPECT small CHECK (v < 9)")),
     "view": lambda *_: says("CREATE MATERIALIZED VIEW asked AS SELECT count(*) AS c, sum(v) AS s FROM t"),
