@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,12 @@ def test_without_a_network_the_message_says_so(tmp_path: Path, monkeypatch: pyte
     assert "no network" in caught.value.message
     assert not (tmp_path / "jars").exists()
     assert not list(tmp_path.glob(".jars-*"))
+
+
+def test_of_a_delta_that_lakestream_is_not_made_with_the_hint_names_the_other() -> None:
+    ours, newer = jars.delta_jars(), replace(jars.delta_jars(), jar="delta-spark_4.2_2.13-4.9.9.jar")
+    assert "pip install" not in jars._how(ours)
+    assert "pip install delta-spark==4.4.0" in jars._how(newer)
 
 
 @pytest.fixture

@@ -237,14 +237,25 @@ def _fetch(ivy: Path, needed: Jars) -> list[Path]:
         raise PrerequisiteError(
             "JARS_UNREACHABLE",
             f"{needed.what} did not arrive in {_TIMEOUT_SECONDS // 60} minutes",
-            hint=_HOW,
+            hint=_how(needed),
         ) from None
     fetched = sorted((ivy / "jars").glob("*.jar"))
     if ran.returncode != 0 or not any(jar.name.endswith(needed.jar) for jar in fetched):
         raise PrerequisiteError(
-            "JARS_UNREACHABLE", f"{needed.jar} could not be fetched: {_reason(ran.stderr)}", hint=_HOW
+            "JARS_UNREACHABLE",
+            f"{needed.jar} could not be fetched: {_reason(ran.stderr)}",
+            hint=_how(needed),
         )
     return fetched
+
+
+def _how(needed: Jars) -> str:
+    """Return what leads to jars; those of a Delta that is newer than lakestream may be nowhere yet."""
+    known = re.search(r"delta-spark_\S+-(\S+)\.jar", _HASHES.read_text("ascii"))
+    is_other = needed.coordinates.startswith("io.delta:") and known is not None and known[1] not in needed.jar
+    if known is None or not is_other:
+        return _HOW
+    return f"pip install delta-spark=={known[1]}, which lakestream is made with, or {_HOW}"
 
 
 def _reason(log: str) -> str:
