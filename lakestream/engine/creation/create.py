@@ -344,8 +344,7 @@ def open_target(
     info = _there(record, catalog, mark)
     refuse_gone(mark, quarantine.missing(catalog))
     if info is None:
-        definition = _named_in_full(stream.definition, record)
-        info = create_output(catalog, stream, definition, _shape_of(stream, record), spark)
+        info = _made_again(stream, record, catalog, spark)
     try:
         shape = _shape_there(stream, record, info)
         _refuse_without_provenance(stream.definition, info, shape)
@@ -377,6 +376,20 @@ def _there(record: StreamRecord, catalog: Catalog, mark: TablePosition | None) -
     else:
         refuse_other(mark, catalog.handles.latest(info.path))
     return info
+
+
+def _made_again(
+    stream: Stream, record: StreamRecord, catalog: Catalog, spark: Callable[[], SparkSession]
+) -> TableInfo:
+    """Make the output of a registered stream, unless another one of its streams has done so."""
+    definition = _named_in_full(stream.definition, record)
+    try:
+        return create_output(catalog, stream, definition, _shape_of(stream, record), spark)
+    except LakestreamError as error:
+        info = catalog.find_table(*record.output.split(".", 1)) if error.code == "TABLE_EXISTS" else None
+        if info is None:
+            raise
+        return info
 
 
 def _shape_of(stream: Stream, record: StreamRecord) -> OutputShape:
