@@ -47,8 +47,8 @@ _BLANK = re.compile(r"(?>[\s;\ufeff]|--[^\r\n]*+|/\*(?>.*?\*/))*+", re.DOTALL)
 def sql(session: Session, statement: str | None, file: str | None, dialect: str) -> None:
     """Run a statement, a file, stdin, or a shell.
 
-    The result of the last statement is shown. Without STATEMENT and file, stdin is read; from a
-    terminal that is a shell, where a statement ends with `;`.
+    What each did is said, and the result of the last one is shown. Without STATEMENT and file, stdin
+    is read; from a terminal that is a shell, where a statement ends with `;`.
     """
     if statement is not None and file is not None:
         raise click.UsageError("give a STATEMENT or --file, not both")
@@ -82,8 +82,22 @@ def read_script(file: str | None) -> str:
 
 
 def run_text(session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str) -> None:
-    """Run all statements of the text and show the result of the last."""
-    show_result(session, lake.sql(text, dialect=dialect))
+    """Run all statements of the text, say of each that it ran, and show the result of the last."""
+    parts = _parts(text, dialect)
+    many = len(parts) > 1
+    show_result(
+        session,
+        _run_parts(session, lake, parts, dialect) if many else lake.sql(text, dialect=dialect),
+    )
+
+
+def _parts(text: str, dialect: str) -> Sequence[ScriptPart]:
+    """Return the statements of a text, none where it looks like one, which is not read here then."""
+    if ";" not in text.rstrip("; \r\n\t"):
+        return ()
+    from lakestream.language import script_parts
+
+    return script_parts(text, dialect=dialect)
 
 
 def run_file(session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str, file: str) -> None:

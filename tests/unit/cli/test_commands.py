@@ -166,6 +166,14 @@ USE d
 """
 
 
+def test_an_argument_of_several_statements_says_what_came_of_each(
+    call: Callable[..., Outcome], lake: FakeLake
+) -> None:
+    outcome = call("sql", "USE a; USE b;\nUSE c")
+    assert (outcome.stderr, outcome.stdout) == ("line 1: done\nline 1: done\n", "done\n")
+    assert len([asked for asked in lake.asked if asked[0] == "sql"]) == 3
+
+
 def test_a_file_says_which_statements_ran(
     call: Callable[..., Outcome], lake: FakeLake, tmp_path: Path
 ) -> None:
