@@ -133,7 +133,4 @@ def main() -> NoReturn:
     # Commands say themselves what becomes of streams; the daemon's log has it.
     logging.getLogger("lakestream.states").setLevel(logging.CRITICAL)
     gc.set_threshold(_LOOKED_AT)
-    try:
-        cli.main()
-    finally:
-        gc.freeze()  # as the process ends, nobody needs garbage looked for among all that it has loaded
+    cli.main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -79,8 +80,11 @@ class Session:
 
     def open(self, *, create: bool = False) -> Lake:
         """Open the lake; without ``create`` it has to be there (LakeError, LAKE_NOT_FOUND)."""
+        is_first = "lakestream.lake" not in sys.modules
         from lakestream.lake import Lake
 
+        if is_first:
+            gc.freeze()  # what is loaded stays: no garbage need be looked for there, least of all at the end
         if not create:
             self.layout()
 
