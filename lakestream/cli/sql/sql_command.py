@@ -84,11 +84,8 @@ def read_script(file: str | None) -> str:
 def run_text(session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str) -> None:
     """Run all statements of the text, say of each that it ran, and show the result of the last."""
     parts = _parts(text, dialect)
-    many = len(parts) > 1
-    show_result(
-        session,
-        _run_parts(session, lake, parts, dialect) if many else lake.sql(text, dialect=dialect),
-    )
+    result = _run_parts(session, lake, parts, dialect) if len(parts) > 1 else lake.sql(text, dialect=dialect)
+    show_result(session, result)
 
 
 def _parts(text: str, dialect: str) -> Sequence[ScriptPart]:

@@ -152,8 +152,9 @@ class Keys:
     @property
     def stored(self) -> dict[str, str]:
         """The Spark types of what the view's table has of that, by name."""
-        kept = () if self.kept is None else self.kept.hidden
-        return {part.name: part.type for part in kept} if self.kept is not None else {**(self.told or {})}
+        if self.kept is None:
+            return {**(self.told or {})}
+        return {part.name: part.type for part in self.kept.hidden}
 
     @property
     def by_touched(self) -> dict[str, list[Branch]]:
