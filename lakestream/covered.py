@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pydantic import SecretStr
 
 _IN_TEXT = re.compile(r"(?i)\bwss?://(?:[^'\"\s]|''|\"\")*")
 _PARTS = re.compile(
@@ -14,6 +17,11 @@ _PARTS = re.compile(
 )
 _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential|account[.]?key|sas[.]?key")
 """As Spark's own ``spark.redaction.regex``, and names of keys of object stores."""
+SECRET_NAME = re.compile(r"\w+", re.ASCII)
+"""The name of a secret, as the setting ``secrets`` and urls have it."""
+
+NAMED_SECRET = re.compile(r"\{\{secrets\.(\w+)\}\}", re.ASCII)
+"""A place in a url in which a secret of the settings is to stand."""
 
 
 def redacted(url: str) -> str:
@@ -33,6 +41,15 @@ def redacted(url: str) -> str:
         secret = slash + "*" * len(path)
     covered = "*" * (len(user) - 1) + "@" if user else ""
     return f"{found['scheme']}{covered}{place}{secret}{more[:1]}{'*' * (len(more) - 1)}"
+
+
+def with_secrets(url: str, secrets: Mapping[str, SecretStr]) -> str:
+    """Return a url with its named secrets, quoted as urls need it. Raises KeyError for one that is unknown.
+
+    >>> with_secrets("wss://example.com:443/in?key={{secrets.plant}}", {"plant": SecretStr("a&b")})
+    'wss://example.com:443/in?key=a%26b'
+    """
+    return NAMED_SECRET.sub(lambda found: quote(secrets[found[1]].get_secret_value(), safe=""), url)
 
 
 def redacted_text(text: str) -> str:

@@ -21,6 +21,7 @@ from pydantic import (
     create_model,
 )
 
+from lakestream.covered import SECRET_NAME
 from lakestream.errors import ConfigError
 from lakestream.settings import Settings
 
@@ -88,6 +89,13 @@ def _from_json(conf: object) -> object:
         raise ValueError(f"not a JSON object: {error}") from None
 
 
+def _with_names(secrets: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name in secrets:
+        if not SECRET_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name: letters, digits and underscores")
+    return secrets
+
+
 _LIST, _JSON = (BeforeValidator(_from_list),), (BeforeValidator(_from_json),)
 _CHECKS: dict[str, tuple[object, ...]] = {
     "timezone": (AfterValidator(_known_zone),),
@@ -95,6 +103,7 @@ _CHECKS: dict[str, tuple[object, ...]] = {
     "alert_urls": _LIST,
     "trigger_modules": _LIST,
     "server_names": _LIST,
+    "secrets": (*_JSON, AfterValidator(_with_names)),
     "spark_conf": _JSON,
     "tick_priorities": _JSON,
 }
@@ -104,6 +113,8 @@ def _invalid(error: ValidationError) -> ConfigError:
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in first["loc"])
     about = Settings.described().get(str(first["loc"][0])) if first["loc"] else None
-    shown = "not shown" if name.startswith(("server_token", "alert_urls")) else repr(first["input"])
+    shown = (
+        "not shown" if name.startswith(("server_token", "alert_urls", "secrets")) else repr(first["input"])
+    )
     message = f"{name} is {shown}: {first['msg'].removeprefix('Value error, ')}"
     return ConfigError("SETTING_INVALID", message, hint=f"{name}: {about}" if about else "")

@@ -154,6 +154,10 @@ class Settings:
         description="hosts that notifications may go to beside public ones by wss: names, addresses, "
         "host:port or networks, separated by commas",
     )
+    secrets: dict[str, SecretStr] = _setting(
+        default={},
+        description="what `{{secrets.NAME}}` in the url of a notification stands for; as text, a JSON object",
+    )
     alert_urls: tuple[str, ...] = _setting(
         default=(),
         description="who is told that a stream has failed, is tried again, or runs again: urls of webhooks "
@@ -383,7 +387,9 @@ class Settings:
 
 
 def _shown(value: object) -> object:
-    if value is None or isinstance(value, str | int | float | dict):
+    if isinstance(value, dict):
+        return {name: _shown(one) for name, one in value.items()}
+    if value is None or isinstance(value, str | int | float):
         return value
     return list(value) if isinstance(value, tuple) else str(value)
 

@@ -173,6 +173,7 @@ class Notifier:
     def _rules(self) -> Rules:
         from lakestream.notify.connection import Connection
         from lakestream.notify.dispatcher import Rules
+        from lakestream.notify.secrets import Named
         from lakestream.notify.webhook import Webhook
 
         sockets = HostPolicy(self.settings.notify_hosts)
@@ -184,7 +185,7 @@ class Notifier:
             return Connection(url, sockets, self.system_clock)
 
         return Rules(
-            connect=connect,
+            connect=lambda url: Named(url, self.settings.secrets, connect),
             clock=self.system_clock,
             keep_seconds=self.settings.notify_keep_seconds,
             reach=crash_point,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from lakestream.covered import NAMED_SECRET
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -35,12 +37,15 @@ def read_target(url: str, schemes: Mapping[str, int] = WEBSOCKETS) -> Endpoint:
     """Return where a url leads, of a websocket unless told. Raises ValueError, without the url's secrets.
 
     TDengine: protocol, address or name, and port; a path and parameters may follow. An address is
-    written in one way only, so that no other spelling of it passes a policy.
+    written in one way only, so that no other spelling of it passes a policy. Secrets of the settings may
+    be named (``{{secrets.NAME}}``), but not in the host or port.
     """
     if len(url) > MAX_URL:
         raise ValueError(f"a url has at most {MAX_URL:,} characters")
     if not _PLAIN.fullmatch(url):
         raise ValueError("a url has neither blanks nor other characters than those of ASCII")
+    if "{{" in NAMED_SECRET.sub("", url):
+        raise ValueError("what stands for a secret is {{secrets.NAME}}")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
