@@ -80,6 +80,25 @@ def test_a_stream_is_found_among_many(page: Page, shown: Shown) -> None:
     expect(page.get_by_label("Find")).to_be_focused()
 
 
+def test_what_needs_somebody_stands_first(page: Page, shown: Shown) -> None:
+    shown.lake.streams_shown = [*(stream(f"s{number:03}") for number in range(60)), *shown.lake.streams_shown]
+    page.reload()
+    lines = page.get_by_role("region", name="Streams").locator("tbody tr")
+    expect(lines.nth(0)).to_contain_text("main.daily")
+    expect(lines.nth(1)).to_contain_text("main.mirror")
+    expect(lines.nth(2)).to_contain_text("main.s000")
+
+
+def test_cards_leave_out_what_says_nothing(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    due, commits = (line_of(page, name).locator("td") for name in ("main.report", "main.alarms"))
+    expect(due.filter(has_text="2025-03-01 14:10:00")).to_be_visible()
+    expect(due.filter(visible=True)).to_have_count(9)  # it has no lag
+    expect(commits.filter(visible=True)).to_have_count(9)  # it is never due
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(commits.filter(visible=True)).to_have_count(10)
+
+
 def test_a_long_reason_keeps_its_line_short(page: Page, shown: Shown) -> None:
     usual = line_of(page, "main.mirror").bounding_box()
     shown.lake.streams_shown[2] = stream(

@@ -1,5 +1,8 @@
 // Numbers, durations and instants as text; instants in the lake's time zone.
 
+// What stands where there is nothing to say.
+export const NOTHING = "–";
+
 let zone = "UTC";
 
 export function useZone(name) {
@@ -11,11 +14,11 @@ export function lakeZone() {
 }
 
 export function count(number) {
-  return number === null || number === undefined ? "–" : number.toLocaleString("en", { maximumFractionDigits: 1 });
+  return number === null || number === undefined ? NOTHING : number.toLocaleString("en", { maximumFractionDigits: 1 });
 }
 
 export function duration(seconds) {
-  if (seconds === null || seconds === undefined) return "–";
+  if (seconds === null || seconds === undefined) return NOTHING;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${count(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
@@ -25,7 +28,7 @@ export function duration(seconds) {
 
 // An instant (ISO 8601 text) as date and time; an open end of a range is null.
 export function instant(text) {
-  if (!text) return "–";
+  if (!text) return NOTHING;
   const parts = { dateStyle: "short", timeStyle: "medium", timeZone: zone };
   return new Intl.DateTimeFormat("sv", parts).format(new Date(text));
 }

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { cell, el, note, section, table } from "./dom.js";
-import { ago, count, duration, instant, plural } from "./format.js";
+import { NOTHING, ago, count, duration, instant, plural } from "./format.js";
 import { LineageView } from "./lineage.js";
 import { linkOf } from "./links.js";
 
@@ -27,6 +27,8 @@ const FILTERS = {
   Running: (stream) => stream.status === "Running",
   Stopped: (stream) => stream.status === "Stopped",
 };
+// What somebody has to look after stands first where no column is chosen.
+const URGENT = ["Failed", "Retrying"];
 // What is looked for, shown and sorted by stays while one looks at a stream.
 const chosen = { words: "", filter: "All states", order: null, backwards: false };
 const FIRST_STREAM = `CREATE STREAM hourly INTERVAL(1h) SLIDING(1h)
@@ -57,7 +59,7 @@ export function remarks(stream) {
 }
 
 export function lag(stream) {
-  if (!stream.lag) return "–";
+  if (!stream.lag) return NOTHING;
   const since = stream.lag_seconds ? `, ${duration(stream.lag_seconds)}` : "";
   return `${plural(stream.lag, "commit")}${since}`;
 }
@@ -187,11 +189,16 @@ function found(streams) {
   const words = chosen.words.toLowerCase().split(/\s+/).filter(Boolean);
   const texts = (stream) => [nameOf(stream), stream.trigger, stream.output, stream.last_error, ...stream.sources].join(" ").toLowerCase();
   const listed = streams.filter((stream) => FILTERS[chosen.filter](stream) && words.every((word) => texts(stream).includes(word)));
-  if (chosen.order === null) return listed;
+  if (chosen.order === null) return listed.sort((one, other) => urgency(one) - urgency(other));
   const value = ORDERS[chosen.order];
   const compared = (one, other) => (value(one) < value(other) ? -1 : Number(value(one) > value(other)));
   listed.sort((one, other) => compared(one, other) || nameOf(one).localeCompare(nameOf(other)));
   return chosen.backwards ? listed.reverse() : listed;
+}
+
+function urgency(stream) {
+  const place = URGENT.indexOf(stream.status);
+  return place < 0 ? URGENT.length : place;
 }
 
 // A token for some databases is not told of them.
@@ -220,9 +227,14 @@ function wrong(text) {
   return el("small", { class: "wrong", title: text }, text);
 }
 
-// On a narrow screen each row is a card, whose cells carry the names of their columns.
+// On a narrow screen each row is a card, whose cells carry the names of their columns; empty ones are left out.
 function label(body) {
-  for (const line of body.rows) [...line.cells].forEach((one, place) => one.setAttribute("data-column", COLUMNS[place]));
+  for (const line of body.rows) {
+    [...line.cells].forEach((one, place) => {
+      one.setAttribute("data-column", COLUMNS[place]);
+      one.classList.toggle("nothing", one.textContent === NOTHING);
+    });
+  }
 }
 
 function row(stream) {
@@ -236,7 +248,7 @@ function row(stream) {
     stream.rows_in,
     stream.rows_out,
     stream.late,
-    stream.next_due_at ? instant(stream.next_due_at) : "–",
+    stream.next_due_at ? instant(stream.next_due_at) : NOTHING,
   ];
 }
 

@@ -4,7 +4,7 @@ import { get, streamPath } from "./api.js";
 import { buttons, recalculateRange, resync } from "./actions.js";
 import { plot } from "./charts.js";
 import { el, note, section, table } from "./dom.js";
-import { ago, count, duration, instant } from "./format.js";
+import { NOTHING, ago, count, duration, instant } from "./format.js";
 import { around, picture } from "./lineage.js";
 import { quoted, run } from "./names.js";
 import { lag, nameOf, remarks, state } from "./overview.js";
@@ -235,7 +235,7 @@ function recalculations(jobs) {
     job.from ? instant(job.from) : "the beginning",
     job.to ? instant(job.to) : "the stream's progress",
     job.status,
-    job.parts === null ? "–" : `${count(job.done)} of ${count(job.parts)}`,
+    job.parts === null ? NOTHING : `${count(job.done)} of ${count(job.parts)}`,
     count(job.rows),
   ]);
   return table("Recalculations", ["From", "To", "State", "Parts done", "Rows written"], rows);

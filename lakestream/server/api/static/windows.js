@@ -1,7 +1,7 @@
 // The newest windows of a stream over event time: fired, fired again, and what is open still.
 
 import { el, note, svg, table } from "./dom.js";
-import { count, instant, plural } from "./format.js";
+import { NOTHING, count, instant, plural } from "./format.js";
 import { groupOf, seconds } from "./rows.js";
 
 const GROUPS = 8;
@@ -101,7 +101,7 @@ function told(window) {
 
 function listed(groups) {
   const rows = groups.flatMap(({ name, windows }) =>
-    windows.map((window) => [name || "–", instant(window.start), instant(window.end), window.rows ?? "–", STATES[window.state]]),
+    windows.map((window) => [name || NOTHING, instant(window.start), instant(window.end), window.rows ?? NOTHING, STATES[window.state]]),
   );
   const holder = table("Windows", ["Group", "Start", "End", "Rows", "State"], rows.reverse());
   holder.classList.add("tall");
