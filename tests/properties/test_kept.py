@@ -6,10 +6,14 @@ All of it by the small path, but for decimals: no Spark is started.
 from __future__ import annotations
 
 import decimal
+from datetime import UTC, datetime
+from random import Random
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from lakestream import Lake, Settings
 from lakestream.compute.windows.keyed import kept
@@ -235,3 +239,54 @@ def test_decimals_are_added_up_exactly(tmp_path: Path, moves: Counter[str]) -> N
             assert found == [(1, exact * 3 - decimal.Decimal("0.000000001"), exact * 3)]
         assert after(lake, "DELETE FROM paid WHERE x > 0") == [(1, decimal.Decimal("-0.000000001"), None)]
     assert moves == {"moved": 3}
+
+
+@pytest.mark.spark
+def test_means_of_decimals_are_what_spark_gives(tmp_path: Path, moves: Counter[str]) -> None:
+    random, means = Random(7), "avg(x) AS mean, avg(x) FILTER (WHERE x > 0) + 1 AS more, sum(x) AS total"
+    shapes = [(28, 9), (28, 28), (28, 0), (18, 6), (3, 0)]
+    with Lake(tmp_path) as lake:
+        for digits, scale in shapes:
+            lake.sql(f"CREATE TABLE t{digits}_{scale} (ts TIMESTAMP, k INT, x DECIMAL({digits}, {scale}))")
+            made(lake, f"SELECT k, {means} FROM t{digits}_{scale} GROUP BY k", f"v{digits}_{scale}")
+        for _ in range(2):
+            for digits, scale in shapes:
+                lake.insert(f"t{digits}_{scale}", drawn_decimals(random, digits, scale))
+            lake.run()
+        for digits, scale in shapes:
+            lake.sql(f"DELETE FROM t{digits}_{scale} WHERE k % 3 = 0 AND x < 0")
+        lake.run()
+        for digits, scale in shapes:
+            found = lake.sql(f"SELECT * FROM v{digits}_{scale}").to_arrow()
+            path = next(tmp_path.rglob(f"t{digits}_{scale}"))
+            expected = lake.spark.sql(f"SELECT k, {means} FROM delta.`{path}` GROUP BY k").toArrow()
+            assert found.schema.types == expected.schema.types
+            assert found.sort_by("k").to_pylist() == expected.sort_by("k").to_pylist()
+    assert moves == {"moved": 3 * len(shapes)}
+
+
+def drawn_decimals(random: Random, digits: int, scale: int) -> pa.Table:
+    """Return rows of 100 keys with decimals of any length, and NULL."""
+    wide = decimal.Context(prec=60)
+    rows: list[tuple[datetime, int, decimal.Decimal | None]] = []
+    for key in range(100):
+        for _ in range(random.randint(1, 4)):
+            most = 10 ** random.choice([1, 2, digits, random.randint(1, digits)]) - 1
+            x = decimal.Decimal(random.randint(-most, most)).scaleb(-scale, wide)
+            at = datetime.fromtimestamp(random.randint(0, 10**9), UTC)
+            rows.append((at, key, None if random.random() < 0.1 else x))
+    kinds = {"ts": pa.timestamp("us", "UTC"), "k": pa.int32(), "x": pa.decimal128(digits, scale)}
+    columns = zip(zip(*rows, strict=True), kinds.items(), strict=True)
+    return pa.table({name: pa.array(values, kind) for values, (name, kind) in columns})
+
+
+def test_a_view_that_kept_no_means_of_decimals_goes_on_without() -> None:
+    select = exp.maybe_parse("SELECT k, avg(x) AS mean FROM t GROUP BY k", into=exp.Select, dialect="spark")
+    (mean,) = select.find_all(exp.Avg)
+    keeping = kept.Keeping(
+        select, "0L", ("k",), (mean,), (exp.column("_ls_k1"), exp.column("_ls_a1")), None, {}
+    )
+    types = {"_ls_k1": "int", "_ls_x1": "decimal(10,2)", "n": "bigint"}
+    with pytest.raises(kept.NotKeptError, match="which was not when the view was created"):
+        keeping.kept(types)
+    assert keeping.kept({**types, "_ls_m1": "decimal(14,6)"}).means[0].type == "decimal(14,6)"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     """What is kept of a key, by the names of the parts."""
 
 _RAW = "ls_raw_moved"
-_DIGITS = 50
-"""Digits in which decimals are added up: more than a sum of them has."""
+_DIGITS = 100
+"""Digits in which decimals are added up and divided: more than a sum of them has beside a quotient's."""
 
 
 @dataclass
@@ -65,6 +65,8 @@ class MovedKeys:
             there = self._rows_there(gids) if gids else {}
             self.needs_all = len({*gids}) < len(gids) or self._meets_others(moves, there)
             found = None if self.needs_all else self._merged(moves, there)
+            for row in found or ():
+                row.update({mean.name: mean.of(row) for mean in self.kept.means})
         if found:
             view_of_rows(self.relations.spark, self._as_rows(gids, found, changed), MOVED)
         return None if found is None else gids
@@ -143,6 +145,7 @@ class MovedKeys:
         import pyarrow as pa
 
         types = {part.name: changed.schema.field(part.name).type for part in self.kept.parts}
+        types |= {mean.name: pa.decimal128(mean.digits, mean.scale) for mean in self.kept.means}
         columns = {name: pa.array([row[name] for row in found], kind) for name, kind in types.items()}
         return pa.table({"gid": pa.array(gids, pa.int64()), **columns})
 
@@ -152,5 +155,6 @@ class MovedKeys:
 
 def register_unmoved(spark: SparkSession, kept: Kept) -> None:
     """Register that no key has moved."""
-    listed = ", ".join(f"CAST(NULL AS {part.type}) AS {part.name}" for part in kept.parts)
+    types = {part.name: part.type for part in kept.parts} | {mean.name: mean.type for mean in kept.means}
+    listed = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in types.items())
     view_of_sql(spark, f"SELECT 0L AS gid, {listed} WHERE false", MOVED)

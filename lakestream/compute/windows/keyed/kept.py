@@ -7,10 +7,11 @@ the changed rows, once of those that came and once of those that went, are what 
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
@@ -36,7 +37,7 @@ COUNTED = "n"
 """The column of :meth:`Keeping.typed_sql` that is there whatever is added up."""
 
 _ROWS = "COUNT(1)"
-_KEY, _PART, _VALUE = "_ls_k", "_ls_p", "_ls_x"
+_KEY, _PART, _VALUE, _MEAN = "_ls_k", "_ls_p", "_ls_x", "_ls_m"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _FITS = 1 << 31
 """Whole numbers below this are summed: others are counted, and none may be there."""
@@ -45,6 +46,9 @@ _EXACT = 1 << 53
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _WIDEST, _WIDENED = 38, 10
 """Digits of decimals, and how many more Spark gives the sum of some: 10^10 rows fit."""
+_HALF = decimal.ROUND_HALF_UP
+_QUOTIENT = decimal.Decimal(1).scaleb(-39)
+"""The last digit of a quotient of decimals that Spark rounds, before it is one of the type of the mean."""
 
 
 class NotKeptError(Exception):
@@ -65,6 +69,36 @@ class Part:
     shown: int = 0
     most: int | None = None
     is_key: bool = False
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of decimals, which is made of two parts: their ``total``, and the ``count`` of them.
+
+    It is a column beside the parts where keys have moved; the view's table does not hold it.
+    """
+
+    name: str
+    digits: int
+    scale: int
+    total: str
+    count: str
+
+    @property
+    def type(self) -> str:
+        """The Spark type of the mean."""
+        return f"decimal({self.digits},{self.scale})"
+
+    def of(self, row: Mapping[str, Any]) -> decimal.Decimal | None:
+        """Return the mean of a key, rounded as Spark does: of its quotient first, and then of its type.
+
+        The context must have the digits of a total beside those of a quotient. None: of nothing.
+        """
+        if not row[self.count]:
+            return None
+        quotient = (decimal.Decimal(row[self.total]) / row[self.count]).quantize(_QUOTIENT, _HALF)
+        mean: decimal.Decimal = quotient.quantize(decimal.Decimal(1).scaleb(-self.scale), _HALF)
+        return mean
 
 
 @dataclass(frozen=True)
@@ -93,6 +127,12 @@ class Keeping:
         """Return SQL whose columns have the types of keys and of what is added up."""
         keys = [f"{key} AS {_KEY}{number}" for number, key in enumerate(self.keys, 1)]
         values = [f"MIN({value.sql('spark')}) AS {name}" for name, value in self.values.items()]
+        averaged = {_value(node) for node in self.aggregates if _is_mean(node)}
+        values += [
+            f"AVG({value.sql('spark')}) AS {_mean_of(name)}"
+            for name, value in self.values.items()
+            if value in averaged
+        ]
         return _over(self.select, [*keys, *values, f"COUNT(1) AS {COUNTED}"], self.keys)
 
     def changed_sql(self, kept: Kept, read: Read) -> str:
@@ -136,6 +176,7 @@ class Kept:
     parts: tuple[Part, ...]
     results: tuple[str, ...]
     having: str
+    means: tuple[Mean, ...] = ()
 
     @property
     def hidden(self) -> tuple[Part, ...]:
@@ -170,7 +211,7 @@ class Kept:
         return found
 
     def moved_sql(self) -> str:
-        """Return the same columns, made of the relation :data:`MOVED` (gid, all parts)."""
+        """Return the same columns, made of the relation :data:`MOVED` (gid, all parts, all means)."""
         listed = [*self.results, "gid", *(part.name for part in self.hidden)]
         conditions = [] if self.is_global else [f"{self.rows} > 0L"]
         conditions += [f"({self.having})"] if self.having else []
@@ -289,8 +330,17 @@ def _counts(node: exp.Expr) -> bool:
     return isinstance(_inner(node), (exp.Count, exp.CountIf))
 
 
+def _is_mean(node: exp.Expr) -> bool:
+    return isinstance(_inner(node), exp.Avg)
+
+
 def _value(node: exp.Expr) -> exp.Expr:
     return cast("exp.Expr", _inner(node).this)
+
+
+def _mean_of(value: str) -> str:
+    """Return the name under which :meth:`Keeping.typed_sql` gives the mean of a value, by that one's."""
+    return value.replace(_VALUE, _MEAN)
 
 
 @dataclass
@@ -300,6 +350,7 @@ class _Typing:
     keeping: Keeping
     types: Mapping[str, str]
     parts: dict[str, Part] = field(default_factory=dict)
+    means: list[Mean] = field(default_factory=list)
 
     def kept(self) -> Kept:
         self._part(_ROWS, "bigint")
@@ -324,7 +375,7 @@ class _Typing:
         results = tuple(str(node.copy().transform(put).sql("spark")) for node in self.keeping.results)
         having = self.keeping.having
         condition = "" if having is None else str(having.copy().transform(put).sql("spark"))
-        return Kept(self.keeping, tuple(self.parts.values()), results, condition)
+        return Kept(self.keeping, tuple(self.parts.values()), results, condition, tuple(self.means))
 
     def _shown(self, sql: str) -> int:
         """Return the number of the result column that is just that; 0 for none."""
@@ -351,17 +402,20 @@ class _Typing:
             every = isinstance(inner, exp.Count) and isinstance(inner.this, (exp.Star, exp.Literal))
             counted = _ROWS if every and not inner.expressions else inner.sql("spark")
             return self._part(f"{counted}{condition}", "bigint")
-        return self._added(node, inner.sql("spark"), condition)
+        return self._added(node, condition)
 
-    def _added(self, node: exp.Expr, written: str, condition: str) -> str:
-        value, mean = _value(node), isinstance(_inner(node), exp.Avg)
+    def _added(self, node: exp.Expr, condition: str) -> str:
+        value = _value(node)
         names = {expression: name for name, expression in self.keeping.values.items()}
         kind, sql = self.types.get(names[value], ""), value.sql("spark")
-        decimal = _DECIMAL.fullmatch(kind)
-        if decimal is not None and not mean and int(decimal[1]) + _WIDENED <= _WIDEST:
+        decimals = _DECIMAL.fullmatch(kind)
+        if decimals is not None and int(decimals[1]) + _WIDENED <= _WIDEST:
             count = self._part(f"COUNT({sql}){condition}", "bigint", 10**_WIDENED)
-            total = f"decimal({int(decimal[1]) + _WIDENED},{decimal[2]})"
-            return f"CASE WHEN {count} > 0L THEN {self._part(f'{written}{condition}', total)} END"
+            total = f"decimal({int(decimals[1]) + _WIDENED},{decimals[2]})"
+            added = self._part(f"SUM({sql}){condition}", total)
+            if not _is_mean(node):
+                return f"CASE WHEN {count} > 0L THEN {added} END"
+            return self._mean(node, self.types.get(_mean_of(names[value]), ""), added, count)
         if kind not in _WHOLE:
             raise NotKeptError(f"{node.sql('spark')} of a {kind.upper()}")
         within = f"({sql}) BETWEEN {-_FITS}L AND {_FITS - 1}L"
@@ -369,7 +423,16 @@ class _Typing:
         count = self._part(f"COUNT({sql}){condition}", "bigint", _FITS)
         total = self._part(f"SUM({fitting}){condition}", "bigint")
         self._part(f"COUNT(CASE WHEN NOT ({within}) THEN 1 END){condition}", "bigint", 0)
-        if not mean:
+        if not _is_mean(node):
             return f"CASE WHEN {count} > 0L THEN {total} END"
         self._part(f"SUM(ABS({fitting})){condition}", "bigint", _EXACT)
         return f"CASE WHEN {count} > 0L THEN CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE) END"
+
+    def _mean(self, node: exp.Expr, kind: str, total: str, count: str) -> str:
+        """Have a mean of decimals made, and return its name; raises NotKeptError for no known type."""
+        found = _DECIMAL.fullmatch(kind)
+        if found is None:
+            raise NotKeptError(f"{node.sql('spark')}, which was not when the view was created,")
+        name = f"{_MEAN}{len(self.means) + 1}"
+        self.means.append(Mean(name, int(found[1]), int(found[2]), total, count))
+        return name
