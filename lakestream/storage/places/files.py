@@ -93,6 +93,29 @@ def read_bytes(folder: str, name: str) -> bytes:
         return bytes(store.get(name).bytes())
 
 
+def read_tagged(folder: str, name: str) -> tuple[bytes, str]:
+    """Return what a store has as ``folder/name``, with its tag; FileNotFoundError when it is not there.
+
+    Another content of that name has another tag; of a store without tags they are empty.
+    """
+    with store_answers(folder) as store:
+        found = store.get(name)
+        return bytes(found.bytes()), found.meta["e_tag"] or ""
+
+
+def write_tagged(folder: str, name: str, content: bytes) -> str:
+    """Write ``folder/name`` of a store whole, and return its tag."""
+    with store_answers(folder) as store:
+        return store.put(name, content)["e_tag"] or ""
+
+
+def tags(folder: str, prefix: str, after: str) -> dict[str, str]:
+    """Return the tags of what a store has in ``folder`` by names that begin so and come after another one."""
+    with store_answers(folder) as store:
+        batches = [*store.list(prefix, offset=after)]
+    return {found["path"]: found["e_tag"] or "" for batch in batches for found in batch}
+
+
 def force(file: Path) -> None:
     """Force a file, or a folder's names, to the disk; one that is gone is passed over."""
     try:
@@ -133,16 +156,15 @@ def write_bytes(folder: str, name: str, content: bytes) -> None:
     force(target.parent)
 
 
-def write_new(folder: str, name: str, content: bytes) -> bool:
-    """Write ``folder/name`` of a store where there is none of its name; return whether it was written."""
+def write_new(folder: str, name: str, content: bytes) -> str | None:
+    """Write ``folder/name`` of a store where there is none of its name; return its tag, else None."""
     with store_answers(folder) as store:
         from obstore.exceptions import AlreadyExistsError
 
         try:
-            store.put(name, content, mode="create")
+            return store.put(name, content, mode="create")["e_tag"] or ""
         except AlreadyExistsError:
-            return False
-    return True
+            return None
 
 
 def exists(folder: str, name: str) -> bool:

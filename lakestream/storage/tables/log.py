@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
+from lakestream.storage.tables import kept
 from lakestream.storage.tables.looks import found, once
 
 Action = dict[str, Any]
@@ -34,6 +35,10 @@ OWN_APPS = "lakestream:"
 
 SAME_ROWS = json.dumps({"lakestream": "same rows"})
 """What the user metadata of a commit says that writes all rows anew, with other columns, and changes none."""
+
+
+LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+"""The file that names a table's last checkpoint, within its folder (Delta PROTOCOL.md)."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,11 @@ def commit_name(version: int) -> str:
     return f"_delta_log/{version:020}.json"
 
 
+def checkpoint_name(version: int) -> str:
+    """Return the name of the file of a version's checkpoint, of one in a file."""
+    return f"_delta_log/{version:020}.checkpoint.parquet"
+
+
 def read_commits(path: str, after: int, upto: int) -> list[CommitInfo]:
     """Return what each commit of ``(after, upto]`` did, in order; none is left out.
 
@@ -191,7 +201,7 @@ def last_checkpoint(path: str) -> int:
     Delta PROTOCOL.md, "Last Checkpoint File".
     """
     try:
-        return int(json.loads(files.read_bytes(path, "_delta_log/_last_checkpoint"))["version"])
+        return int(json.loads(files.read_bytes(path, LAST_CHECKPOINT))["version"])
     except (FileNotFoundError, ValueError, KeyError):
         return -1
 
@@ -271,7 +281,7 @@ def _content(path: str, version: int) -> bytes | None:
     name = commit_name(version)
     try:
         if files.is_uri(path):
-            return once(_question(path, version), lambda: files.read_bytes(path, name))
+            return once(_question(path, version), lambda: kept.read(path, name))
         return files.read_bytes(path, name)
     except FileNotFoundError:
         return None

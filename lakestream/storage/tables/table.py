@@ -256,6 +256,9 @@ class Table:
 
     def _go_on(self) -> None:
         """Take the handle to the latest version."""
+        if files.is_uri(self.path) and self.checkpoints.last > self._handle.version():
+            self.reopen()  # from the checkpoint, which is a few requests and not two for each commit
+            return
         with _named_errors(self.path):
             self._handle.update_incremental()
         self._stand()

@@ -17,7 +17,9 @@ from lakestream.errors import StorageError
 from lakestream.storage.places import files
 from lakestream.storage.sessions.altering import run_on
 from lakestream.storage.tables.durable import committing, force_checkpoint, force_commits
+from lakestream.storage.tables.log import checkpoint_name
 from lakestream.storage.tables.table import capabilities, first_line
+from lakestream.storage.writes.checkpointing import write_checkpoint
 from lakestream.storage.writes.edits import retried
 
 if TYPE_CHECKING:
@@ -180,8 +182,8 @@ def _compact(table: Table, target_bytes: int | None) -> None:
 
 def _checkpoint(table: Table) -> None:
     """Write a checkpoint of the log unless the last one is of this version."""
-    if not files.exists(table.path, f"_delta_log/{table.handle.version():020}.checkpoint.parquet"):
-        table.handle.create_checkpoint()
+    if not files.exists(table.path, checkpoint_name(table.version)):
+        write_checkpoint(table)
         force_checkpoint(table.path, table.version)
 
 

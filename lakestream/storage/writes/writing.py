@@ -15,11 +15,13 @@ from deltalake import PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from lakestream.storage.places import files
+from lakestream.storage.tables import kept
 from lakestream.storage.tables.durable import data_files
 from lakestream.storage.tables.log import commit_name, known_commit
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.mirror import few_files, has_plain_rows, mirrored
 from lakestream.storage.tables.table import LOG_KEPT
+from lakestream.storage.writes.checkpointing import write_checkpoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +64,7 @@ def write_rows(
         write_deltalake(mirror, rows, post_commithook_properties=_NO_HOOKS, **how)
         _put(table, Path(unquote(urlparse(mirror.table_uri).path)))
     if table.version % int(table.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL)) == 0:
-        table.handle.create_checkpoint()
+        write_checkpoint(table)
 
 
 def _mirrored_files(table: Table, rows: pa.Table, replace: str | None) -> list[str] | None:
@@ -79,7 +81,7 @@ def _put(table: Table, folder: Path) -> None:
     for name in data_files(entry):
         files.write_bytes(table.path, name, (folder / name).read_bytes())
     # The answer to a request that was done may be lost, and the request be made again.
-    if not files.write_new(table.path, commit_name(version), content) and content != files.read_bytes(
+    if not kept.write_new(table.path, commit_name(version), content) and content != kept.read(
         table.path, commit_name(version)
     ):
         look_anew()

@@ -1,0 +1,234 @@
+"""Checkpoints of tables in a store, made of commits that are known: they say what delta-rs's do. No Spark."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakestream.storage.places import files
+from lakestream.storage.tables.log import LAST_CHECKPOINT, checkpoint_name, commit_name
+from lakestream.storage.tables.table import Table
+from lakestream.storage.writes import checkpointing
+from lakestream.storage.writes.checkpointing import write_checkpoint
+from lakestream.storage.writes.commit import CommitTag, commit
+from tests.store_server import BUCKET, StoreServer, store_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROWS = pa.table({"k": [1, 2], "v": ["a b", None]})
+PROPERTIES = {"delta.checkpointInterval": "5"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[StoreServer]:
+    with store_server() as server:
+        yield server
+
+
+@dataclass
+class Followed:
+    """A table in a store, and who writes to it by a kept handle; ticks are numbered on."""
+
+    path: str
+    table: Table
+    tick: int = 0
+
+    def write(self, *, replace: str | None = None) -> None:
+        self.tick += 1
+        commit(
+            self.table,
+            ROWS.slice(1) if replace else ROWS,
+            CommitTag("lakestream:s", self.tick),
+            replace=replace,
+        )
+
+    def said(self) -> list[str]:
+        """Return the actions of the checkpoint of the version seen last, in an order of their own."""
+        content = files.read_bytes(self.path, checkpoint_name(self.table.version))
+        return sorted(
+            json.dumps(row, sort_keys=True) for row in pq.read_table(io.BytesIO(content)).to_pylist()
+        )
+
+
+@pytest.fixture
+def followed(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Followed]:
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    files.store_of.cache_clear()
+    path = f"s3://{BUCKET}/{request.node.name.translate(str.maketrans('[]', '--'))}"
+    write_deltalake(path, ROWS, configuration=PROPERTIES)
+    yield Followed(path, Table.open(path))
+    files.store_of.cache_clear()
+
+
+def put(followed: Followed, *actions: dict[str, Any]) -> None:
+    """Make a commit of another writer of these actions."""
+    entry = "".join(f"{json.dumps(action)}\n" for action in actions).encode()
+    assert files.write_new(followed.path, commit_name(followed.table.refresh() + 1), entry) is not None
+
+
+def appended(followed: Followed) -> None:
+    followed.write()
+    followed.write()
+
+
+def replaced_rows(followed: Followed) -> None:
+    for turn in range(7):
+        followed.write(replace="k = 2" if turn % 2 else None)
+
+
+def others_between(followed: Followed) -> None:
+    followed.write()
+    write_deltalake(followed.path, ROWS, mode="append")
+    followed.table.refresh()
+    followed.write()
+
+
+def more_columns(followed: Followed) -> None:
+    followed.write()
+    wider = ROWS.append_column("w", pa.array([1.5, 2.5]))
+    write_deltalake(followed.path, wider, mode="append", schema_mode="merge")
+    followed.table.refresh()
+    followed.write(replace="k = 2")
+
+
+def made_anew(followed: Followed) -> None:
+    """Another table is at the path, with as many commits: what is known of the log is of the old one."""
+    for _ in range(3):
+        followed.write()
+    files.remove_folder(followed.path, "")
+    write_deltalake(followed.path, pa.table({"other": [1]}), configuration=PROPERTIES)
+    for other in range(3):
+        write_deltalake(followed.path, pa.table({"other": [other]}), mode="append")
+
+
+def cleared(followed: Followed) -> None:
+    """The commits before the last checkpoint are gone, and so is the one that is known."""
+    for _ in range(6):
+        followed.write()
+    write_deltalake(followed.path, ROWS, mode="append")
+    DeltaTable(followed.path).create_checkpoint()
+    upto = followed.table.refresh()
+    with files.store_answers(followed.path) as store:
+        store.delete([*map(commit_name, range(upto)), checkpoint_name(5)])
+    followed.write()
+
+
+def deletion_vectors(followed: Followed) -> None:
+    """Rows of a file are hidden by a vector, of the form that the protocol shows."""
+    taken = pa.table(DeltaTable(followed.path).get_add_actions(flatten=True)).to_pylist()[0]
+    file = {"path": taken["path"], "partitionValues": {}, "size": taken["size_bytes"], "modificationTime": 0}
+    features = ["deletionVectors"]
+    versions = {"minReaderVersion": 3, "minWriterVersion": 7}
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40}
+    put(
+        followed,
+        {"commitInfo": {"timestamp": 0}},
+        {"protocol": {**versions, "readerFeatures": features, "writerFeatures": features}},
+        {"remove": {**file, "deletionTimestamp": 4102444800000, "dataChange": True}},
+        {"add": {**file, "dataChange": True, "deletionVector": {**vector, "cardinality": 1}}},
+    )
+    followed.table.refresh()
+
+
+def mapped_columns(followed: Followed) -> None:
+    fields = [
+        {
+            "name": name,
+            "type": kind,
+            "nullable": True,
+            "metadata": {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": name},
+        }
+        for number, (name, kind) in enumerate([("k", "long"), ("v", "string")], 1)
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    configuration = {**PROPERTIES, "delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "2"}
+    put(
+        followed,
+        {"commitInfo": {"timestamp": 0}},
+        {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}},
+        {
+            "metaData": {
+                "id": followed.table.table_id,
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "configuration": configuration,
+            }
+        },
+    )
+    followed.table.refresh()
+
+
+HISTORIES = [
+    appended,
+    replaced_rows,
+    others_between,
+    more_columns,
+    made_anew,
+    cleared,
+    deletion_vectors,
+    mapped_columns,
+]
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_it_says_what_the_one_of_delta_rs_does(
+    followed: Followed, history: Callable[[Followed], None]
+) -> None:
+    history(followed)
+    assert checkpointing._since_checkpoint(followed.path, followed.table.version) is not None
+    write_checkpoint(followed.table)
+    ours = followed.said()
+    at = DeltaTable(followed.path, version=followed.table.version)
+    files_then = sorted(DeltaTable(followed.path).file_uris())
+    at.create_checkpoint()
+    assert followed.said() == ours
+    assert sorted(DeltaTable(followed.path).file_uris()) == files_then
+    named = json.loads(files.read_bytes(followed.path, LAST_CHECKPOINT))
+    assert named["version"] == followed.table.version
+
+
+def test_what_is_known_is_not_asked_for(followed: Followed, server: StoreServer) -> None:
+    """A list, the checkpoint and its name; of another writer's commits each one that was not read."""
+    for _ in range(3):
+        followed.write()
+    write_checkpoint(followed.table)
+    for _ in range(3):
+        followed.write()
+    server.asked()
+    write_checkpoint(followed.table)
+    assert [(one.method, one.kind) for one in server.asked()] == [("GET", "list"), ("PUT", ""), ("PUT", "")]
+    followed.table.handle.load_as_version(followed.table.version)
+    write_deltalake(followed.path, ROWS, mode="append")
+    followed.table.reopen()
+    server.asked()
+    write_checkpoint(followed.table)
+    assert [one.method for one in server.asked()] == ["GET", "GET", "PUT", "PUT"]
+
+
+@pytest.mark.parametrize("strange", ["parts", "v2Checkpoint", "sidecars", "compacted", "gap"])
+def test_a_log_of_another_form_is_left_to_delta_rs(followed: Followed, strange: str) -> None:
+    for _ in range(6):
+        followed.write()
+    hint = json.loads(files.read_bytes(followed.path, LAST_CHECKPOINT))
+    if strange in ("parts", "v2Checkpoint"):
+        content = json.dumps({**hint, strange: 2 if strange == "parts" else {}}).encode()
+        files.write_tagged(followed.path, LAST_CHECKPOINT, content)
+    elif strange == "gap":
+        with files.store_answers(followed.path) as store:
+            store.delete([commit_name(6)])
+    else:
+        name = {"sidecars": "_sidecars/a.parquet", "compacted": f"{6:020}.{7:020}.compacted.json"}[strange]
+        files.write_tagged(followed.path, f"_delta_log/{name}", b"{}")
+    assert checkpointing._since_checkpoint(followed.path, followed.table.version) is None
