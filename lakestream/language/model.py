@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from lakestream.language.policies import OnClose, Refire
 from lakestream.language.quoting import quoted
@@ -49,6 +49,19 @@ class Fragment:
     stands_for: tuple[tuple[str, str], ...] = ()
     spark: bool = False
     written: str = field(default="", repr=False, compare=False)
+
+
+class ColumnName(str):
+    """A column's name as a statement has it, and where it stands there."""
+
+    __slots__ = ("place",)
+    place: Place | None
+
+    def __new__(cls, name: str, place: Place | None = None) -> Self:
+        """Return the name, which is a text like any other, with its place."""
+        made = super().__new__(cls, name)
+        made.place = place
+        return made
 
 
 @dataclass(frozen=True)

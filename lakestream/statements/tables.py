@@ -122,6 +122,8 @@ class TableStatements:
     def insert_query(self, statement: model.InsertQuery) -> Result:
         """INSERT INTO … SELECT; nobody waits for the query."""
         info = self.at.catalog.table(self.at.in_database(statement.table), statement.table.name)
+        for name in statement.columns:
+            info.column(name)
         rows = self.selects.computed(statement.query)
         names = list(statement.columns) or [
             column.name for column in info.columns if column.name not in info.hidden

@@ -61,6 +61,14 @@ def test_tables_lead_to_streams_and_rows(page: Page) -> None:
     expect(page.get_by_label("Statements", exact=True)).to_have_value(re.compile("FROM `main`.`weather`"))
 
 
+def test_cards_of_tables_say_what_stands_in_them(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    go(page, "Tables")
+    cells = page.get_by_role("region", name="Tables").locator("tbody tr").last.locator("td")
+    expect(cells.filter(visible=True)).to_have_count(3)  # nobody reads it
+    assert cells.nth(2).evaluate("one => getComputedStyle(one, '::before').content") == '"Written by"'
+
+
 def test_windows_have_a_timeline_and_the_next_tick_a_plan(page: Page) -> None:
     open_stream(page)
     windows = part(page, "Windows")
@@ -110,6 +118,10 @@ def test_the_lineage_of_sixty_streams_is_looked_at_one_way_at_a_time(page: Page,
     page.reload()
     graph = page.get_by_role("region", name="Lineage")
     expect(graph.locator("path.edge")).to_have_count(120)
+    source, read = (graph.get_by_text(name, exact=True).bounding_box() for name in ("main.raw7", "main.c7_0"))
+    assert source is not None
+    assert read is not None
+    assert abs(source["y"] - read["y"]) < 2
     assert graph.evaluate("one => one.clientHeight < 600")
     page.get_by_role("button", name="Fit the width").click()
     assert graph.evaluate("one => one.scrollWidth <= one.clientWidth")

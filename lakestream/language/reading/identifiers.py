@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language.model import CatalogName, TableName
+from lakestream.language.model import CatalogName, ColumnName, TableName
 from lakestream.language.names import (
     check_catalog_name,
     check_column_name,
@@ -76,10 +76,11 @@ def take_database_name(reader: Reader) -> str:
     return check_database_name(name, reader.place(word))
 
 
-def take_column_name(reader: Reader, what: str = "a column's name") -> str:
-    """Take the name of a column or tag."""
+def take_column_name(reader: Reader, what: str = "a column's name") -> ColumnName:
+    """Take the name of a column or tag, which knows where it stands."""
     name, word = take_identifier(reader, what)
-    return check_column_name(name, reader.place(word))
+    place = reader.place(word)
+    return ColumnName(check_column_name(name, place), place)
 
 
 def take_distinct_names(reader: Reader, what: str) -> tuple[str, ...]:

@@ -310,7 +310,8 @@ def _group_key(reader: Reader) -> GroupKey:
     expression = reader.until(
         lambda: reader.sees_symbol(",") or _ends(reader, "AS"), "a column of PARTITION BY"
     )
-    words, alias = reader.words[begin : reader.at], None
+    words = reader.words[begin : reader.at]
+    alias: str | None = None
     if reader.accept("AS"):
         alias = take_column_name(reader, "an alias")
     elif _has_alias(words):

@@ -62,7 +62,28 @@ _PLAIN_TYPES = frozenset(
 )
 _SIZED_TYPES = frozenset({"VARCHAR", "NCHAR", "BINARY", "VARBINARY", "DECIMAL", "NUMERIC"})
 _UNSIGNABLE = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
-_UNBUILT_TYPES = frozenset({"JSON", "GEOMETRY", "BLOB", "MEDIUMBLOB"})
+_UNBUILT_TYPES = frozenset(
+    {"JSON", "JSONB", "GEOMETRY", "BLOB", "MEDIUMBLOB", "TIME", "UUID", "INTERVAL", "SERIAL", "BIGSERIAL"}
+)
+_STANDARD_TYPES = {
+    "TEXT": "STRING",
+    "REAL": "FLOAT",
+    "FLOAT4": "FLOAT",
+    "FLOAT8": "DOUBLE",
+    "INT2": "SMALLINT",
+    "INT4": "INT",
+    "INT8": "BIGINT",
+    "BYTEA": "VARBINARY",
+}
+"""Types by names that TDengine does not have, which tools write in CREATE TABLE."""
+_MICROSECONDS = 6
+_FLOAT_BITS = 24
+"""The most digits of FLOAT(n) that are four bytes; more are a DOUBLE."""
+_RETURNING_HINT = "leave it out, and SELECT what was written"
+_OPTION_HINTS = {
+    "NOT": "EXPECT says what rows are to meet, such as CHECK (n IS NOT NULL)",
+    "DEFAULT": "write the value in INSERT; what is left out is NULL",
+}
 _COLUMN_OPTIONS = ("ENCODE", "COMPRESS", "LEVEL", "NOT", "DEFAULT")
 _TABLE_OPTIONS = ("TTL", "SMA", "KEEP", "VIRTUAL", "FILE", "ROLLUP", "MAX_DELAY", "WATERMARK")
 
@@ -98,9 +119,12 @@ def type_name(reader: Reader) -> str:
     word = reader.peek()
     if word.kind is not Kind.WORD:
         raise reader.unexpected("a type")
+    other = _standard_type(reader)
+    if other:
+        return other
     base = reader.take().text.upper()
     if base in _UNBUILT_TYPES:
-        raise reader.unsupported(f"the type {base}", word=word)
+        raise reader.unsupported(f"the type {base}", word=word, hint="STRING, or a number")
     if base not in _PLAIN_TYPES | _SIZED_TYPES:
         hint = did_you_mean(base, _PLAIN_TYPES | _SIZED_TYPES)
         raise reader.error("UNKNOWN_TYPE", f"there is no type {word.text}", word=word, hint=hint)
@@ -111,6 +135,51 @@ def type_name(reader: Reader) -> str:
     return base
 
 
+def _standard_type(reader: Reader) -> str:
+    """Take a type by the name that standard SQL or PostgreSQL has for it; empty where none follows."""
+    if reader.accept("DOUBLE", "PRECISION"):
+        return "DOUBLE"
+    if reader.accept("TIMESTAMPTZ") or (_is_timestamp(reader) and reader.accept("TIMESTAMP")):
+        return _timestamp(reader)
+    if reader.accept("CHARACTER", "VARYING") or reader.accept("CHARACTER") or reader.accept("CHAR"):
+        return f"VARCHAR({_one_size(reader)})" if reader.sees_symbol("(") else "VARCHAR"
+    if reader.sees("FLOAT") and reader.peek(1).is_symbol("("):
+        reader.take()
+        return "FLOAT" if _one_size(reader) <= _FLOAT_BITS else "DOUBLE"
+    word = reader.peek()
+    meant = _STANDARD_TYPES.get(word.text.upper(), "")
+    if meant:
+        reader.take()
+    return meant
+
+
+def _is_timestamp(reader: Reader) -> bool:
+    return reader.sees("TIMESTAMP") and (reader.peek(1).is_symbol("(") or _has_zone(reader, 1))
+
+
+def _has_zone(reader: Reader, ahead: int) -> bool:
+    return any(reader.peek(ahead).is_word(word) for word in ("WITH", "WITHOUT"))
+
+
+def _timestamp(reader: Reader) -> str:
+    """Take what stands behind TIMESTAMP: with and without a zone it is an instant, in microseconds."""
+    word = reader.peek()
+    if reader.sees_symbol("(") and _one_size(reader) != _MICROSECONDS:
+        hint = "leave the number out: times have microseconds"
+        raise reader.unsupported("TIMESTAMP of other digits than 6", word=word, hint=hint)
+    if _has_zone(reader, 0):
+        reader.take()
+        reader.expect("TIME", "ZONE")
+    return "TIMESTAMP"
+
+
+def _one_size(reader: Reader) -> int:
+    reader.expect_symbol("(")
+    size = _size(reader)
+    reader.expect_symbol(")")
+    return size
+
+
 def _size(reader: Reader) -> int:
     word = reader.peek()
     if word.kind is not Kind.NUMBER or not word.text.isdigit() or len(word.text) > 9:
@@ -119,12 +188,17 @@ def _size(reader: Reader) -> int:
 
 
 def _column(reader: Reader) -> ColumnDefinition:
+    if reader.sees("PRIMARY", "KEY"):
+        hint = "the first column is the key, with the second one where COMPOSITE KEY stands behind it"
+        raise reader.unsupported("PRIMARY KEY (…)", hint=hint)
     name = take_column_name(reader)
     kind = type_name(reader)
+    if reader.sees_symbol("["):
+        raise reader.unsupported("a column of arrays", hint="a column for each value, or a STRING of JSON")
     composite = reader.accept("COMPOSITE", "KEY") or reader.accept("PRIMARY", "KEY")
     for option in _COLUMN_OPTIONS:
         if reader.sees(option):
-            raise reader.unsupported(f"the column option {option}")
+            raise reader.unsupported(f"the column option {option}", hint=_OPTION_HINTS.get(option, ""))
     return ColumnDefinition(name, kind, _comment(reader), composite)
 
 
@@ -407,6 +481,7 @@ def insert(reader: Reader) -> Insert | InsertQuery:
         return InsertQuery(table, columns, check_query(reader.rest("a query")))
     targets = [_target(reader, table, using, columns)]
     while not reader.done:
+        _refuse_behind_rows(reader)
         reader.accept_symbol(",")
         targets.append(_target(reader, take_table_name(reader)))
     return Insert(tuple(targets))
@@ -426,6 +501,16 @@ def _target(
         raise reader.unsupported("INSERT … FILE")
     reader.expect("VALUES")
     return InsertTarget(table, using, columns, _rows(reader, len(columns)))
+
+
+def _refuse_behind_rows(reader: Reader) -> None:
+    """Refuse by name what PostgreSQL has behind the rows of an INSERT."""
+    if reader.sees("ON", "CONFLICT") or reader.sees("ON", "DUPLICATE"):
+        hint = "leave it out: a row replaces the one of its time, subtable and composite key"
+        raise reader.unsupported(f"INSERT … ON {reader.peek(1).text.upper()}", hint=hint)
+    # A table may have the name.
+    if reader.sees("RETURNING") and not reader.peek(1).is_word("VALUES"):
+        raise reader.unsupported("INSERT … RETURNING", hint=_RETURNING_HINT)
 
 
 def _rows(reader: Reader, width: int) -> tuple[tuple[Value, ...], ...]:
@@ -452,10 +537,14 @@ def update(reader: Reader) -> Update:
         name = take_column_name(reader)
         refuse_duplicate(reader, name, taken, word)
         reader.expect_symbol("=")
-        value = reader.until(lambda: reader.sees_symbol(",") or reader.sees("WHERE"), "an expression")
+        value = reader.until(lambda: _ends_assignment(reader), "an expression")
         assignments.append((name, check_expression(value, "UPDATE … SET")))
         if not reader.accept_symbol(","):
             return Update(table, tuple(assignments), _where(reader, "UPDATE … WHERE"))
+
+
+def _ends_assignment(reader: Reader) -> bool:
+    return reader.sees_symbol(",") or reader.sees("WHERE") or _sees_returning(reader)
 
 
 def delete(reader: Reader) -> Delete:
@@ -464,6 +553,20 @@ def delete(reader: Reader) -> Delete:
 
 
 def _where(reader: Reader, clause: str) -> Fragment | None:
-    if reader.accept("WHERE"):
-        return check_expression(reader.rest("a condition"), clause)
-    return None
+    if not reader.accept("WHERE"):
+        _refuse_returning(reader, clause)
+        return None
+    condition = reader.until(lambda: _sees_returning(reader), "a condition")
+    _refuse_returning(reader, clause)
+    return check_expression(condition, clause)
+
+
+def _refuse_returning(reader: Reader, clause: str) -> None:
+    if _sees_returning(reader):
+        raise reader.unsupported(f"{clause.split(maxsplit=1)[0]} … RETURNING", hint=_RETURNING_HINT)
+
+
+def _sees_returning(reader: Reader) -> bool:
+    """Return whether RETURNING follows with what is to be returned; a column may have the name."""
+    behind = reader.peek(1)
+    return reader.sees("RETURNING") and (behind.kind in (Kind.WORD, Kind.NAME) or behind.is_symbol("*"))

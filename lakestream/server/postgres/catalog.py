@@ -173,6 +173,15 @@ def _function(node: exp.Expr) -> str:
     return node.sql_name().lower() if isinstance(node, exp.Func) else ""
 
 
+@dataclass(frozen=True)
+class State:
+    """What a connection is at: its current database, its settings, and the rows of ``pg_cursors``."""
+
+    database: str
+    settings: Mapping[str, str]
+    cursors: list[dict[str, object]]
+
+
 class Catalog:
     """The system tables for one connection; ``seconds`` is how long a query of them may take, 0: any time."""
 
@@ -182,9 +191,9 @@ class Catalog:
         self._engine: duckdb.DuckDBPyConnection | None = None
         self._functions: frozenset[str] = frozenset()
 
-    async def ask(self, tree: exp.Query, here: str, settings: Mapping[str, str], seen: Seen) -> pa.Table:
-        """Return the rows of a query; ``here`` is the current database. Raises PgError."""
-        engine = await asyncio.to_thread(self._filled, seen, here, settings)
+    async def ask(self, tree: exp.Query, state: State, seen: Seen) -> pa.Table:
+        """Return the rows of a query. Raises PgError."""
+        engine = await asyncio.to_thread(self._filled, seen, state)
         sql = self._rewritten(as_named(tree)).sql(dialect="duckdb")
         running = asyncio.ensure_future(asyncio.to_thread(_rows, engine, sql))
         try:
@@ -199,7 +208,7 @@ class Catalog:
                 engine.interrupt()
                 await asyncio.gather(running, return_exceptions=True)
 
-    def _filled(self, seen: Seen, here: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+    def _filled(self, seen: Seen, state: State) -> duckdb.DuckDBPyConnection:
         if self._engine is None or seen != self._seen:
             self.close()
             self._engine, self._seen = _engine(self._visit, seen), seen
@@ -207,11 +216,13 @@ class Catalog:
                 "SELECT DISTINCT function_name FROM duckdb_functions() WHERE schema_name = ?", [_TABLES]
             ).fetchall()
             self._functions = frozenset(name for (name,) in found)
-        self._engine.execute("SET VARIABLE here = ?", [here])
+        self._engine.execute("SET VARIABLE here = ?", [state.database])
+        settings = state.settings
         rows: list[dict[str, object]] = [
             {"name": name, "setting": value, "reset_val": value} for name, value in settings.items()
         ]
         _fill(self._engine, "pg_settings", rows)
+        _fill(self._engine, "pg_cursors", state.cursors)
         self._engine.execute("SET VARIABLE settings = MAP(?, ?)", [[*settings], [*settings.values()]])
         return self._engine
 

@@ -134,6 +134,10 @@ CREATE TABLE pg.pg_publication_namespace (pnpubid BIGINT, pnnspid BIGINT);
 CREATE TABLE pg.pg_shdescription (objoid BIGINT, classoid BIGINT, description VARCHAR);
 CREATE TABLE pg.pg_auth_members (roleid BIGINT, member BIGINT, admin_option BOOLEAN);
 CREATE TABLE pg.pg_stat_activity (pid INTEGER, datname VARCHAR, usename VARCHAR, query VARCHAR, state VARCHAR);
+CREATE TABLE pg.pg_cursors (
+    name VARCHAR, statement VARCHAR, is_holdable BOOLEAN, is_binary BOOLEAN, is_scrollable BOOLEAN,
+    creation_time TIMESTAMPTZ
+);
 CREATE TABLE pg.pg_locks (
     locktype VARCHAR, database BIGINT, relation BIGINT, virtualtransaction VARCHAR, pid INTEGER, mode VARCHAR,
     granted BOOLEAN

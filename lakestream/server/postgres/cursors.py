@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from pg_mimic.connection import PortalEntry
 
+from lakestream.clock import SystemClock
 from lakestream.server.postgres.failing import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
     from typing import Any
 
     from pg_mimic import Portal, ResultColumn
@@ -92,12 +94,27 @@ class Cursors:
     """The open cursors of a connection; they are portals of it, which a client may ask for their columns."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._held: dict[str, bool] = {}
+        self._connection, self._clock = connection, SystemClock()
+        self._open: dict[str, tuple[Declared, datetime]] = {}
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return what ``pg_cursors`` tells of those that are open, and that a client has not closed."""
+        return [
+            {
+                "name": name,
+                "statement": declared.query,
+                "is_holdable": declared.is_held,
+                "is_binary": False,
+                "is_scrollable": False,
+                "creation_time": since,
+            }
+            for name, (declared, since) in self._open.items()
+            if name in self._connection.portals
+        ]
 
     def require_place(self, declared: Declared) -> None:
         """Raise PgError where a cursor cannot be declared: a name that is taken, or no transaction."""
-        if declared.name in self._held:
+        if declared.name in self._open:
             raise refusal("42P03", f'the cursor "{declared.name}" is there already')
         if not declared.is_held and self._connection.tx_status == b"I":
             raise refusal(
@@ -106,7 +123,7 @@ class Cursors:
 
     def open(self, declared: Declared, portal: Portal, columns: list[ResultColumn]) -> None:
         """Keep the rows of a query under a name."""
-        self._held[declared.name] = declared.is_held
+        self._open[declared.name] = declared, self._clock.now()
         self._connection.portals[declared.name] = PortalEntry(portal, columns, declared.query)
 
     async def read(self, step: Step) -> tuple[list[ResultColumn] | None, Sequence[Any]]:
@@ -122,18 +139,18 @@ class Cursors:
         """End a cursor, or all. Raises PgError for an unknown one."""
         if closed.name:
             self._require(closed.name)
-        self._forget([closed.name] if closed.name else [*self._held])
+        self._forget([closed.name] if closed.name else [*self._open])
 
     def end_transaction(self) -> None:
         """End the cursors that live no longer than their transaction."""
-        self._forget([name for name, is_held in self._held.items() if not is_held])
+        self._forget([name for name, (declared, _) in self._open.items() if not declared.is_held])
 
     def _forget(self, names: list[str]) -> None:
         for name in names:
-            del self._held[name]
+            del self._open[name]
             self._connection.portals.pop(name, None)
 
     def _require(self, name: str) -> None:
         # A client may also close it as a portal.
-        if name not in self._held or name not in self._connection.portals:
+        if name not in self._open or name not in self._connection.portals:
             raise refusal("34000", f'there is no cursor "{name}"')

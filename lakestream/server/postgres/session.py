@@ -16,7 +16,7 @@ from lakestream.errors import LakestreamError, StatementError
 from lakestream.language import model, parse_script
 from lakestream.server.api.asking import run_statements
 from lakestream.server.api.guard import RequestRefused
-from lakestream.server.postgres.catalog import VERSION, Catalog, Visit, is_about_catalog, parsed, seen
+from lakestream.server.postgres.catalog import VERSION, Catalog, State, Visit, is_about_catalog, parsed, seen
 from lakestream.server.postgres.copying import copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import problem_told, refusal, told
@@ -262,7 +262,9 @@ class LakeSession(BaseSession):
                 lambda lake: seen(lake, principal), self._gone, self._asker.sent("the system tables")
             )
         )
-        rows = await self._catalog.ask(tree, self.database, self._settings(), found)
+        assert self._cursors is not None
+        state = State(self.database, self._settings(), self._cursors.rows())
+        rows = await self._catalog.ask(tree, state, found)
         return Answer(*told_rows(rows))
 
     async def _told(self, asked: Awaitable[_T]) -> _T:

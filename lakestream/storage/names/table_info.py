@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.language.model import ColumnName
 from lakestream.storage.columns.times import kept_time, read_time
 from lakestream.storage.columns.types import spark_type_of, type_within
 
@@ -80,7 +81,7 @@ class TableInfo:
         return tuple(column for column in self.columns if column.is_tag)
 
     def column(self, name: str) -> Column:
-        """Return a column; StatementError COLUMN_NOT_FOUND with the closest names."""
+        """Return a column; StatementError COLUMN_NOT_FOUND with the closest names, where the name stands."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -89,6 +90,7 @@ class TableInfo:
             "COLUMN_NOT_FOUND",
             f"{self.database}.{self.name} has no column {name}",
             hint=did_you_mean(name, known),
+            place=name.place if isinstance(name, ColumnName) else None,
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError
 from lakestream.language.common.zones import zone_of
-from lakestream.language.model import Now, Value
+from lakestream.language.model import ColumnName, Now, Value
 from lakestream.language.quoting import delta_text
 from lakestream.storage.columns.types import arrow_type
 from lakestream.storage.rows.reading import timestamp_literal
@@ -75,7 +75,9 @@ def named_columns(info: TableInfo, columns: Sequence[str], fixed: Mapping[str, A
         if columns.count(name) > 1:
             raise StatementError("DUPLICATE_COLUMN", f"the column {name} is there twice")
         if name in fixed:
-            raise StatementError("COLUMN_NOT_FOUND", f"{name} is a tag: its value belongs to the subtable")
+            place = name.place if isinstance(name, ColumnName) else None
+            said = f"{name} is a tag: its value belongs to the subtable"
+            raise StatementError("COLUMN_NOT_FOUND", said, place=place)
     named = [info.column(name) for name in columns]
     if (info.key or info.external) and info.time_column and info.time_column not in columns:
         raise StatementError("BAD_VALUE", f"the columns lack {info.time_column}, the time of a row")

@@ -98,6 +98,29 @@ def test_a_lone_surrogate_is_refused() -> None:
         parse_script("SELECT '\ud800'")
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("TIMESTAMP WITHOUT TIME ZONE", "TIMESTAMP"),
+        ("timestamp(6) with time zone", "TIMESTAMP"),
+        ("TIMESTAMPTZ", "TIMESTAMP"),
+        ("DOUBLE PRECISION", "DOUBLE"),
+        ("FLOAT(24)", "FLOAT"),
+        ("FLOAT(53)", "DOUBLE"),
+        ("real", "FLOAT"),
+        ("FLOAT8", "DOUBLE"),
+        ("INT8", "BIGINT"),
+        ("TEXT", "STRING"),
+        ("CHARACTER VARYING(9)", "VARCHAR(9)"),
+        ("CHAR(9)", "VARCHAR(9)"),
+        ("BYTEA", "VARBINARY"),
+    ],
+)
+def test_types_of_standard_sql_are_known_by_their_names(written: str, meant: str) -> None:
+    read = parse_statement(f"CREATE TABLE t (ts TIMESTAMP, v {written} COMMENT 'c')")
+    assert read == parse_statement(f"CREATE TABLE t (ts TIMESTAMP, v {meant} COMMENT 'c')")
+
+
 def test_functions_are_of_the_statement_they_stand_in() -> None:
     script = (
         "CREATE STREAM e INTO o AS SELECT log(x, 10) AS y FROM ev GROUP BY TUMBLINGWINDOW(ss, 10); "

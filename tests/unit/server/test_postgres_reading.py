@@ -83,6 +83,18 @@ def test_a_cursor_ends_with_its_transaction(ada: psycopg.Connection[Any]) -> Non
         ada.execute("CLOSE held")
 
 
+def test_open_cursors_are_listed(ada: psycopg.Connection[Any]) -> None:
+    listed = "SELECT name, statement, is_holdable FROM pg_catalog.pg_cursors WHERE creation_time <= now()"
+    ada.execute("BEGIN")
+    ada.execute("DECLARE c CURSOR WITH HOLD FOR SELECT n FROM t")
+    ada.execute("DECLARE d CURSOR FOR SELECT n FROM t")
+    assert ada.execute(listed).fetchall() == [("c", "SELECT n FROM t", True), ("d", "SELECT n FROM t", False)]
+    ada.execute("COMMIT")
+    assert ada.execute(listed).fetchall() == [("c", "SELECT n FROM t", True)]
+    ada.execute("CLOSE c")
+    assert ada.execute("SELECT name FROM pg_cursors").fetchall() == []
+
+
 @pytest.mark.parametrize("asked", ["FETCH PRIOR FROM c", "FETCH BACKWARD 2 FROM c", "MOVE ABSOLUTE 1 FROM c"])
 def test_a_cursor_goes_forward_only(ada: psycopg.Connection[Any], asked: str) -> None:
     ada.execute("DECLARE c CURSOR WITH HOLD FOR SELECT n FROM t")

@@ -60,12 +60,21 @@ const CLOCK = [
   [0.001, "{ss}.{fff}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
 
+// How many digits behind the point tell the ticks of an axis apart.
+function digitsOf(ticks) {
+  const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : 1;
+  return Math.max(1, Math.ceil(-Math.log10(step) - 1e-9) + 1);
+}
+
 // Steps of an axis that counts.
 const WHOLE = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((step) => [step, 2 * step, 5 * step]);
 
 function options(holder, series, { unit, bands, bars, whole, select }) {
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
-  const values = (_, ticks) => ticks.map((tick) => `${count(tick)}${unit}`);
+  const values = (_, ticks) => {
+    const digits = digitsOf(ticks);
+    return ticks.map((tick) => `${count(tick, digits)}${unit}`);
+  };
   return {
     width: holder.clientWidth,
     height: HEIGHT,

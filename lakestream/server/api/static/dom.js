@@ -1,5 +1,7 @@
 // Elements made of text and attributes: nothing here, or anywhere on the page, reads HTML.
 
+import { NOTHING } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 // Make an HTML element; functions among the attributes listen to the event of their name.
@@ -39,6 +41,17 @@ export function cell(value) {
   if (value instanceof Node) return el("td", {}, value);
   const isNumber = typeof value === "number";
   return el("td", isNumber ? { class: "number" } : {}, isNumber ? value.toLocaleString("en") : (value ?? ""));
+}
+
+// On a narrow screen each row is a card: cells from `first` on carry the names of their columns, and those
+// that hold nothing are left out.
+export function label(body, columns, first) {
+  for (const line of body.rows) {
+    [...line.cells].forEach((one, place) => {
+      if (place >= first) one.setAttribute("data-column", columns[place]);
+      one.classList.toggle("nothing", one.textContent === "" || one.textContent === NOTHING);
+    });
+  }
 }
 
 export function section(title, ...children) {

@@ -13,8 +13,9 @@ export function lakeZone() {
   return zone;
 }
 
-export function count(number) {
-  return number === null || number === undefined ? NOTHING : number.toLocaleString("en", { maximumFractionDigits: 1 });
+// A number with at most some digits behind the point.
+export function count(number, digits = 1) {
+  return number === null || number === undefined ? NOTHING : number.toLocaleString("en", { maximumFractionDigits: digits });
 }
 
 export function duration(seconds) {
@@ -33,10 +34,14 @@ export function instant(text) {
   return new Intl.DateTimeFormat("sv", parts).format(new Date(text));
 }
 
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+// How long ago an instant was, in its largest unit.
 export function ago(text) {
   if (!text) return "never";
   const seconds = (Date.now() - new Date(text)) / 1000;
-  return seconds < 1 ? "now" : `${duration(Math.floor(seconds))} ago`;
+  const found = UNITS.find(([length]) => seconds >= length);
+  return found ? `${count(Math.floor(seconds / found[0]))} ${found[1]} ago` : "now";
 }
 
 export function plural(number, noun) {

@@ -3,7 +3,7 @@
 import { el, svg } from "./dom.js";
 import { linkOf } from "./links.js";
 
-const ROW = 54;
+const ROW = 46;
 const HEIGHT = 34;
 const GAP = 56;
 const CHARACTER = 7.4;
@@ -149,6 +149,19 @@ function place(nodes) {
       free = node.y + ROW;
     }
     x += Math.max(...column.map((node) => node.width)) + GAP;
+  }
+  besideReaders(columns[0] ?? [], nodes);
+}
+
+// What reads nothing stands beside the first that reads it, out of the ways from others.
+function besideReaders(sources, nodes) {
+  const readers = new Map(sources.map((source) => [source, []]));
+  for (const node of nodes.values()) for (const from of node.from) readers.get(nodes.get(from))?.push(node.y);
+  let free = 0;
+  for (const source of sources) {
+    const ys = readers.get(source);
+    source.y = Math.max(free, ys.length ? Math.min(...ys) : 0);
+    free = source.y + ROW;
   }
 }
 

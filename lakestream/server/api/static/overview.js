@@ -1,7 +1,7 @@
 // All streams and their lineage.
 
 import { get } from "./api.js";
-import { cell, el, note, section, table } from "./dom.js";
+import { cell, el, label, note, section, table } from "./dom.js";
 import { NOTHING, ago, count, duration, instant, plural } from "./format.js";
 import { LineageView } from "./lineage.js";
 import { linkOf } from "./links.js";
@@ -110,7 +110,7 @@ export class Overview {
     if (names === this.shown) this.update(rows);
     else this.body.replaceChildren(...rows.map((values) => el("tr", {}, ...values.map(cell))));
     this.shown = names;
-    label(this.body);
+    label(this.body, COLUMNS, 3);
     this.none.hidden = listed.length > 0;
     for (const head of this.heads) {
       const isChosen = head.textContent === chosen.order;
@@ -225,16 +225,6 @@ function continuous(queries) {
 // A reason as long as a sentence or two is not to make the table wide, or its line tall.
 function wrong(text) {
   return el("small", { class: "wrong", title: text }, text);
-}
-
-// On a narrow screen each row is a card, whose cells carry the names of their columns; empty ones are left out.
-function label(body) {
-  for (const line of body.rows) {
-    [...line.cells].forEach((one, place) => {
-      one.setAttribute("data-column", COLUMNS[place]);
-      one.classList.toggle("nothing", one.textContent === NOTHING);
-    });
-  }
 }
 
 function row(stream) {

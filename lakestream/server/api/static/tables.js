@@ -1,11 +1,12 @@
 // The tables of the lake: what they are, which streams read and write them.
 
 import { get } from "./api.js";
-import { el, note, table } from "./dom.js";
+import { el, label, note, table } from "./dom.js";
 import { plural } from "./format.js";
 import { quoted, tablesOf } from "./names.js";
 import { linkOf } from "./links.js";
 
+const COLUMNS = ["Table", "Kind", "Written by", "Read by"];
 const chosen = { words: "", subtables: false };
 
 export class TablesPage {
@@ -67,8 +68,9 @@ export class TablesPage {
       links(one.writers),
       links(one.readers),
     ]);
-    this.holder.replaceChildren(rows.length ? table("Tables", ["Table", "Kind", "Written by", "Read by"], rows) : note("No table is like that."));
+    this.holder.replaceChildren(rows.length ? table("Tables", COLUMNS, rows) : note("No table is like that."));
     this.holder.firstChild.classList.add("streams");
+    if (rows.length) label(this.holder.querySelector("tbody"), COLUMNS, 2);
   }
 
   streams({ database, name, of }) {

@@ -9,7 +9,7 @@ const WINDOWS = 40;
 const LANES = 4;
 const BAR = 12;
 const LANE = 15;
-const LABEL = 20;
+const LABEL = 26;
 const STATES = { fired: "fired", again: "fired again", open: "open" };
 
 // Draw the windows of the newest rows; `newest` is the newest event time of the source.
