@@ -370,7 +370,10 @@ def test_what_another_process_records_is_looked_at_now_and_then(root: str) -> No
 
 
 @pytest.mark.long
-def test_a_table_that_was_dropped_and_made_again_is_noticed_before_a_tick(root: str) -> None:
+@pytest.mark.parametrize("ticked_elsewhere", [False, True])
+def test_a_table_that_was_dropped_and_made_again_is_noticed_before_a_tick(
+    root: str, *, ticked_elsewhere: bool
+) -> None:
     with Lake(root) as lake, Lake(root) as other:
         lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
         lake.sql(stream("s", "m"))
@@ -379,9 +382,12 @@ def test_a_table_that_was_dropped_and_made_again_is_noticed_before_a_tick(root: 
         lake.tick_once()
         other.sql("DROP TABLE o_s")
         write(other, "m", 21)
+        if ticked_elsewhere:
+            assert not other.run().failed
+            write(other, "m", 31)
         [report] = lake.run().ticks
         assert report.error is None
-        assert rows(lake, "s") == [(10, 1, 11)]
+        assert rows(lake, "s") == [(10, 1, 11), (20, 1, 21)][: 1 + ticked_elsewhere]
 
 
 def test_a_lake_goes_on_from_a_backup_in_a_store(root: str, tmp_path: Path) -> None:

@@ -214,6 +214,8 @@ class Ticking:
         for info in runtime.target.quarantines:
             handles.latest(info.path)
         if runtime.mark is None:
+            if TablePosition.of(table).commit is None:
+                table.reopen()  # a statement elsewhere has dropped it, unless its log was cleared
             runtime.mark = TablePosition.of(table)  # what is there at the first look counts as it is
         elif check_output(runtime.mark, table, is_own=runtime.owns_output):
             self._open_target(runtime)
