@@ -22,7 +22,7 @@ from lakestream.storage.tables.looks import once
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table
 from lakestream.storage.writes.edits import create, retried
-from lakestream.storage.writes.writing import write_rows
+from lakestream.storage.writes.writing import put_together, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -295,5 +295,5 @@ def compact(table: Table, files: int) -> None:
     if len(table.handle.file_uris()) <= files:
         return
     with committing(table):
-        table.handle.optimize.compact()
+        put_together(table)
     table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)

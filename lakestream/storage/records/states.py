@@ -25,7 +25,7 @@ from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import LOG_KEPT, is_table
 from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.storage.writes.writing import write_rows
+from lakestream.storage.writes.writing import put_together, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,7 +235,7 @@ def _keep_up(table: Table) -> None:
     """Put the small files of changes together now and then, and drop what is old."""
     if table.version % _KEPT_UP_EVERY:
         return
-    table.handle.optimize.compact(target_size=FILE_BYTES)
+    put_together(table, FILE_BYTES)
     table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
     table.handle.cleanup_metadata()
 

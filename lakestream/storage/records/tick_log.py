@@ -26,7 +26,7 @@ from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.storage.writes.writing import write_rows
+from lakestream.storage.writes.writing import put_together, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -241,16 +241,15 @@ class TickLog(Generic[_Tick]):
 
         Where another daemon writes meanwhile, nothing changes: there is a next time.
         """
-        if table.handle.count() > 2 * self._kept_ticks() * max(1, len(self._streams.rows())):
+        if _rows_of(table) > 2 * self._kept_ticks() * max(1, len(self._streams.rows())):
             self._shorten(table)
             return
         before = table.version
         try:
-            done = table.handle.optimize.compact(target_size=FILE_BYTES)
+            if put_together(table, FILE_BYTES):
+                self._count_own(before, table)
         except CommitFailedError:
             return
-        if done["numFilesAdded"]:
-            self._count_own(before, table)
         self._drop_old(table)
 
     def _shorten(self, table: Table) -> int:
@@ -278,8 +277,13 @@ class TickLog(Generic[_Tick]):
     def _drop_old(self, table: Table) -> None:
         """Delete files that are put together by now, and count those that are left."""
         table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
-        table.reopen()
+        table.refresh()
         self._files = len(table.handle.file_uris())
+
+
+def _rows_of(table: Table) -> int:
+    """Return how many rows a table has to which rows were only appended since its handle's version."""
+    return table.ahead.handle.count() + sum(commit.add_rows or 0 for commit in table.ahead.commits)
 
 
 def _last_ticks(rows: pa.Table, uuids: Sequence[str], last: int) -> np.ndarray:

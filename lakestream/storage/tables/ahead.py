@@ -21,8 +21,8 @@ commit alone. It may have been cleared away with those before it, a day after it
 
 _CLOCK = SystemClock()
 
-_MOST = 20
-"""Commits that a handle may lack: it is opened anew then, from a checkpoint."""
+_MOST = 100
+"""Commits that a handle may lack: it is opened anew then, from a checkpoint, which is some 20 requests."""
 
 
 class Ahead:

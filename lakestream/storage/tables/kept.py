@@ -1,6 +1,7 @@
-"""What this process has read or written of the logs of tables in stores, each file with its tag.
+"""What this process has read or written of tables in stores, each file with its tag.
 
-A store that is asked what a log has tells the tags: files that have the same ones need not be asked for.
+Files of logs are kept, and the small data files that are written here, which are put together later. A store
+that is asked what a log has tells the tags: files that have the same ones need not be asked for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import OrderedDict
 from lakestream.storage.places import files
 
 _MOST_BYTES = 32 << 20
-_LARGEST = 4 << 20
+_LARGEST = 1 << 20
 """Files of more bytes are not kept: few of them would take the place of all others."""
 
 _File = tuple[str, str]
@@ -66,6 +67,12 @@ def known(path: str, name: str) -> bytes | None:
         return read(path, name) if found is None else found[1]
     except FileNotFoundError:
         return None
+
+
+def written(path: str, name: str) -> bytes:
+    """Return a data file of a table in a store, which is written once: as it is kept, else read."""
+    found = _KEPT.get((path, name))
+    return files.read_bytes(path, name) if found is None else found[1]
 
 
 def write(path: str, name: str, content: bytes) -> None:

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from lakestream.errors import StorageError
 from lakestream.storage.places import files
 from lakestream.storage.places.scratch import scratch_folder
+from lakestream.storage.tables import kept
 from lakestream.storage.tables.datafiles import within
 from lakestream.storage.tables.log import commit_name
 from lakestream.storage.tables.looks import once
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 _FEW_FILES = 8
 _FEW_BYTES = 4 << 20
 """Files of so many bytes together are taken whole: delta-rs asks four times and more for parts of each."""
+
+
+_PUT_TOGETHER = 1_000
+_PUT_TOGETHER_BYTES = 64 << 20
+"""Files that are put together on this machine, at most: more are left to delta-rs, as it reads in parts."""
 
 
 @contextmanager
@@ -60,6 +66,30 @@ def few_files(
     ``version`` None is the one seen last; ``[lower, upper)`` are in µs since 1970 UTC. None: they are not
     few, or not the table's rows as they lie there, or not known without the log.
     """
+    sizes = _sizes(table, version, time, (lower, upper))
+    if sizes is None:
+        return None
+    is_few = len(sizes) <= _FEW_FILES and sum(sizes.values()) <= _FEW_BYTES
+    return [*sizes] if is_few and all(map(_is_plain, sizes)) else None
+
+
+def small_files(table: Table, bytes_each: int) -> list[str] | None:
+    """Return the files of a table in a store, at the version seen last, that have fewer bytes.
+
+    None: they are many or large together, or not the table's rows as they lie there.
+    """
+    sizes = _sizes(table, None, None, (None, None))
+    if sizes is None:
+        return None
+    small = {name: size for name, size in sizes.items() if size < bytes_each}
+    is_little = len(small) <= _PUT_TOGETHER and sum(small.values()) <= _PUT_TOGETHER_BYTES
+    return [*small] if is_little and all(map(_is_plain, small)) else None
+
+
+def _sizes(
+    table: Table, version: int | None, time: str | None, span: tuple[int | None, int | None]
+) -> dict[str, int] | None:
+    """Return the sizes of a table's files in a store that may have rows of a range; None as said there."""
     if not files.is_uri(table.path) or not has_plain_rows(table):
         return None
     with table.guard:
@@ -68,13 +98,12 @@ def few_files(
         upto = table.version if version is None else version
         if not table.ahead.handle.version() <= upto <= table.version:
             return None
-        found = within(table, table.ahead.handle, time, lower, upper)
+        found = within(table, table.ahead.handle, time, *span)
         sizes = dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
         for commit in table.ahead.commits:
             if commit.version <= upto:
-                _follow(sizes, commit, table, time, (lower, upper))
-    is_few = len(sizes) <= _FEW_FILES and sum(sizes.values()) <= _FEW_BYTES
-    return [*sizes] if is_few and all(map(_is_plain, sizes)) else None
+                _follow(sizes, commit, table, time, span)
+    return sizes
 
 
 def has_plain_rows(table: Table) -> bool:
@@ -130,7 +159,7 @@ def _terms(handle: DeltaTable) -> list[dict[str, Any]]:
 def _taken(table: Table, name: str, folder: Path) -> dict[str, Any]:
     """Take a file over, and return its action."""
     try:
-        content = once((table.path, name), lambda: files.read_bytes(table.path, name))
+        content = once((table.path, name), lambda: kept.written(table.path, name))
     except FileNotFoundError as error:
         raise StorageError("READ_FAILED", f"the data file {name} of {table.path} is gone") from error
     Path(folder, name).write_bytes(content)

@@ -256,8 +256,9 @@ class Table:
 
     def _go_on(self) -> None:
         """Take the handle to the latest version."""
-        if files.is_uri(self.path) and self.checkpoints.last > self._handle.version():
-            self.reopen()  # from the checkpoint, which is a few requests and not two for each commit
+        is_old = self.ahead.version - self._opened_at >= _REOPEN_AFTER
+        if files.is_uri(self.path) and (is_old or self.checkpoints.last > self._handle.version()):
+            self.reopen()  # from the last checkpoint: to follow would be two requests for each commit
             return
         with _named_errors(self.path):
             self._handle.update_incremental()
@@ -320,7 +321,8 @@ class Table:
     def was_compacted(self) -> None:
         """Begin to count anew, with a fresh handle."""
         with self.guard:
-            self.reopen()
+            if self._opened_at < self.version:
+                self.reopen()
             self._compacted_at = self.version
 
     @property

@@ -21,6 +21,7 @@ from lakestream.storage.tables.log import checkpoint_name
 from lakestream.storage.tables.table import capabilities, first_line
 from lakestream.storage.writes.checkpointing import write_checkpoint
 from lakestream.storage.writes.edits import retried
+from lakestream.storage.writes.writing import put_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -145,7 +146,8 @@ def shorten_log(table: Table, commits: int) -> None:
                 _checkpoint(table)
         except DeltaError:
             _log.warning("no checkpoint of %s was written", table.path, exc_info=True)
-        table.checkpoints.last = table.reopen()
+        # In a store the handle is opened anew where it is needed.
+        table.checkpoints.last = table.version if files.is_uri(table.path) else table.reopen()
 
 
 def _needs_spark(table: Table) -> bool:
@@ -177,7 +179,7 @@ def _count(table: Table) -> int:
 @retried
 def _compact(table: Table, target_bytes: int | None) -> None:
     table.refresh()
-    table.handle.optimize.compact(target_size=target_bytes)
+    put_together(table, target_bytes)
 
 
 def _checkpoint(table: Table) -> None:

@@ -19,18 +19,20 @@ from lakestream.storage.tables import kept
 from lakestream.storage.tables.durable import data_files
 from lakestream.storage.tables.log import commit_name, known_commit
 from lakestream.storage.tables.looks import look_anew
-from lakestream.storage.tables.mirror import few_files, has_plain_rows, mirrored
+from lakestream.storage.tables.mirror import few_files, has_plain_rows, mirrored, small_files
 from lakestream.storage.tables.table import LOG_KEPT
 from lakestream.storage.writes.checkpointing import write_checkpoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import CommitProperties
+    from deltalake import CommitProperties, DeltaTable
 
     from lakestream.storage.tables.table import Table
 
 _MIRRORED_BYTES = 64 << 20
 """More rows are not laid on this machine's disk: delta-rs sends them as it goes."""
+_LARGE_BYTES = 100 << 20
+"""The size from which on delta-rs leaves files as they are, where nothing else is said."""
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _CHECKPOINT_INTERVAL = 100
 """The commits between checkpoints where a table does not say: as delta-rs has it."""
@@ -62,9 +64,27 @@ def write_rows(
         return
     with mirrored(table, names) as mirror:
         write_deltalake(mirror, rows, post_commithook_properties=_NO_HOOKS, **how)
-        _put(table, Path(unquote(urlparse(mirror.table_uri).path)))
+        _put(table, mirror)
     if table.version % int(table.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL)) == 0:
         write_checkpoint(table)
+
+
+def put_together(table: Table, target_bytes: int | None = None) -> bool:
+    """Put the small files of a table together, in a commit that changes no row; return whether it was made.
+
+    ``target_bytes`` is about the size of what they become, and of files that stay as they are. Raises
+    delta-rs's CommitFailedError as :func:`write_rows`.
+    """
+    names = small_files(table, target_bytes or _LARGE_BYTES)
+    if names is None:
+        return bool(table.handle.optimize.compact(target_size=target_bytes)["numFilesAdded"])
+    with mirrored(table, names) as mirror:
+        done = mirror.optimize.compact(target_size=target_bytes, post_commithook_properties=_NO_HOOKS)
+        if done["numFilesAdded"]:
+            _put(table, mirror)
+    if done["numFilesAdded"]:
+        write_checkpoint(table)
+    return bool(done["numFilesAdded"])
 
 
 def _mirrored_files(table: Table, rows: pa.Table, replace: str | None) -> list[str] | None:
@@ -74,12 +94,13 @@ def _mirrored_files(table: Table, rows: pa.Table, replace: str | None) -> list[s
     return [] if replace is None else few_files(table)
 
 
-def _put(table: Table, folder: Path) -> None:
+def _put(table: Table, mirror: DeltaTable) -> None:
     """Put what a mirror's first write has left into the table, as its next commit."""
+    folder = Path(unquote(urlparse(mirror.table_uri).path))
     entry, version = folder / commit_name(1), table.version + 1
     content = entry.read_bytes()
     for name in data_files(entry):
-        files.write_bytes(table.path, name, (folder / name).read_bytes())
+        kept.write(table.path, name, (folder / name).read_bytes())
     # The answer to a request that was done may be lost, and the request be made again.
     if not kept.write_new(table.path, commit_name(version), content) and content != kept.read(
         table.path, commit_name(version)
