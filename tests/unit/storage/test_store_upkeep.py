@@ -1,4 +1,4 @@
-"""Checkpoints of tables in a store, made of commits that are known: they say what delta-rs's do. No Spark."""
+"""Checkpoints and compaction of tables in a store, of what is known here: as by delta-rs. No Spark."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from lakestream.storage.places import files
-from lakestream.storage.tables.log import LAST_CHECKPOINT, checkpoint_name, commit_name
+from lakestream.storage.tables.log import LAST_CHECKPOINT, checkpoint_name, commit_name, read_commits
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes import checkpointing
 from lakestream.storage.writes.checkpointing import write_checkpoint
 from lakestream.storage.writes.commit import CommitTag, commit
+from lakestream.storage.writes.writing import put_together
 from tests.store_server import BUCKET, StoreServer, store_server
 
 if TYPE_CHECKING:
@@ -232,3 +234,47 @@ def test_a_log_of_another_form_is_left_to_delta_rs(followed: Followed, strange: 
         name = {"sidecars": "_sidecars/a.parquet", "compacted": f"{6:020}.{7:020}.compacted.json"}[strange]
         files.write_tagged(followed.path, f"_delta_log/{name}", b"{}")
     assert checkpointing._since_checkpoint(followed.path, followed.table.version) is None
+
+
+def rows_of(path: str) -> list[tuple[int, str]]:
+    found = pa.table(DeltaTable(path).scan())
+    return sorted((row["k"], row["v"] or "") for row in found.to_pylist())
+
+
+@pytest.mark.parametrize("history", [appended, replaced_rows, others_between, more_columns, cleared])
+def test_small_files_are_put_together_in_a_commit_that_changes_no_row(
+    followed: Followed, history: Callable[[Followed], None]
+) -> None:
+    history(followed)
+    followed.write()
+    before, columns = rows_of(followed.path), followed.table.schema
+    assert len(DeltaTable(followed.path).file_uris()) > 1
+    assert put_together(followed.table, 1 << 20)
+    opened = Table.open(followed.path)
+    assert len(opened.handle.file_uris()) == 1
+    assert rows_of(followed.path) == before
+    assert opened.schema == columns
+    [entry] = read_commits(followed.path, opened.version - 1, opened.version)
+    assert not entry.data_change
+    followed.write()
+    assert len(rows_of(followed.path)) == len(before) + ROWS.num_rows
+
+
+def test_of_files_that_were_written_here_none_is_asked_for(followed: Followed, server: StoreServer) -> None:
+    for _ in range(4):
+        followed.write()
+    server.asked()
+    assert put_together(followed.table)
+    asked = [(one.method, one.kind) for one in server.asked() if "_delta_log" not in one.path]
+    assert asked == [("GET", ""), ("PUT", "")]  # that of another writer, and what became of all
+
+
+def test_files_are_not_put_together_over_a_commit_that_took_one_away(followed: Followed) -> None:
+    followed.write()
+    DeltaTable(followed.path).delete("k = 2")
+    with pytest.raises(CommitFailedError):
+        put_together(followed.table)
+    assert rows_of(followed.path) == [(1, "a b"), (1, "a b")]
+    followed.write()
+    assert put_together(followed.table)
+    assert rows_of(followed.path) == [(1, "a b"), (1, "a b"), (1, "a b"), (2, "")]
