@@ -20,7 +20,7 @@ from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
-from lakestream.storage.writes.keys import meets_keys, span_of
+from lakestream.storage.writes.keys import compared, meets_keys, span_of
 from lakestream.storage.writes.writing import write_rows
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """Keep the last of the rows with equal keys, in the order of the rows."""
     import pyarrow as pa
 
-    numbered = rows.select(list(key)).append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
+    numbered = compared(rows, key).append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
     last = numbered.group_by(list(key)).aggregate([("_row", "max")])["_row_max"]
     if len(last) == rows.num_rows:
         return rows

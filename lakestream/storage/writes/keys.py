@@ -37,9 +37,23 @@ def meets_keys(table: Table, rows: pa.Table, key: Sequence[str], time_column: st
     old = read_arrow(table, columns=list(key), lower=first, upper=last + 1, time_column=time_column)
     if not old.num_rows:
         return False
-    sides = (_distinct(one, key) for one in (old, rows.select(list(key)).cast(old.schema)))
+    new = rows.select(list(key)).cast(old.schema)
+    sides = (_distinct(compared(one, key), key) for one in (old, new))
     both = pa.concat_tables(sides).group_by(list(key)).aggregate([([], "count_all")])
     return bool(pc.max(both["count_all"]).as_py() > 1)
+
+
+def compared(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Return the key of rows as SQL compares it: Arrow's groups take 0.0 and -0.0 for two."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = rows.select(list(key))
+    for place, field in enumerate(found.schema):
+        if pa.types.is_floating(field.type):
+            whole = pc.add(found[field.name], pa.scalar(0.0, field.type))  # -0.0 + 0.0 is 0.0
+            found = found.set_column(place, field, whole)
+    return found
 
 
 def _distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
