@@ -278,3 +278,18 @@ def test_files_are_not_put_together_over_a_commit_that_took_one_away(followed: F
     followed.write()
     assert put_together(followed.table)
     assert rows_of(followed.path) == [(1, "a b"), (1, "a b"), (1, "a b"), (2, "")]
+
+
+def test_a_log_that_was_cleared_behind_a_handle_is_noticed(followed: Followed, server: StoreServer) -> None:
+    """Its next commit is gone: each hundredth look lists the log, which is a request where nothing is new."""
+    table = followed.table
+    server.asked()
+    for _ in range(100):
+        assert table.refresh() == 0
+    assert len(server.asked()) == 101
+    for _ in range(6):
+        write_deltalake(followed.path, ROWS, mode="append")
+    with files.store_answers(followed.path) as store:
+        store.delete([*map(commit_name, range(5))])
+    seen = {table.refresh() for _ in range(100)}
+    assert seen == {0, 6}
