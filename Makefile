@@ -83,6 +83,7 @@ followed: setup ## streams that follow every table they read, and views, over ra
 	@$(RUN)/python -m tests.properties.views $(ARGS)
 	@$(RUN)/python -m tests.properties.kept $(ARGS)
 	@$(RUN)/python -m tests.properties.tpch $(ARGS)
+	@$(RUN)/python -m tests.properties.wide $(ARGS)
 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)
