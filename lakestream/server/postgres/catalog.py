@@ -301,12 +301,11 @@ class Catalog:
             return _own_call(_REGISTERED[kind], value.transform(self._renamed))
         if node.to.is_type("array"):
             return self._array(node, text)
-        return self._plain_cast(node, "VARCHAR" if kind.startswith("reg") else _KINDS.get(kind))
+        return self._plain_cast(node, "VARCHAR" if kind.startswith("reg") else _type_meant(node.to))
 
     def _array(self, node: exp.Cast, text: str | None) -> exp.Expr:
         element: exp.DataType = node.to.expressions[0]
-        kind = _KINDS.get(_kind_of(element))
-        element = element if kind is None else exp.DataType.build(kind)
+        element = _type_meant(element) or element
         if text is not None:
             return elements(text, element)
         return self._plain_cast(node, exp.DataType(this=exp.DType.ARRAY, expressions=[element], nested=True))
@@ -359,6 +358,14 @@ def _own_call(name: str, argument: exp.Expr) -> exp.Expr:
 def _kind_of(kind: exp.Expr | None) -> str:
     """Return the name of a type, without the schema that it is written with."""
     return "" if kind is None else kind.sql(dialect="postgres").lower().rpartition(".")[2].strip('"')
+
+
+def _type_meant(kind: exp.DataType) -> exp.DataType | None:
+    """Return a type as there is one, without a schema before it; None where it is one as it is written."""
+    name = _kind_of(kind)
+    if name in _KINDS:
+        return exp.DataType.build(_KINDS[name])
+    return exp.DataType.build(name, dialect="postgres") if "." in kind.sql(dialect="postgres") else None
 
 
 def _operation(node: exp.Operator) -> exp.Expr:

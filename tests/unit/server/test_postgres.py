@@ -267,6 +267,7 @@ AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catal
     [
         ("SELECT current_database(), current_schema, current_user", [("main", "main", "ada")]),
         ("SELECT substr(pg_catalog.version(), 1, 13)", [("PostgreSQL 16",)]),
+        ("SELECT '{1,2}'::pg_catalog.int2[], '3'::pg_catalog.int4 + 1 FROM pg_database", [([1, 2], 4)]),
         ("SHOW transaction isolation level", [("read committed",)]),
         (TABLES_OF_ALL, [("main", "power"), ("other", "Mixed"), ("other", "priced")]),
         (
