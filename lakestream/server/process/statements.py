@@ -133,6 +133,7 @@ class Statements:
                 leaving.cancel()
                 killing.cancel()
                 if not answer.done():
+                    answer.add_done_callback(_heard)
                     self._interrupt(running, turn)
             if killed.is_set():
                 raise BusyError("STATEMENT_KILLED", f"the statement was ended by KILL QUERY '{query.id}'")
@@ -182,3 +183,9 @@ class Statements:
             pool.shutdown(wait=True, cancel_futures=True)
         for lake in self._lakes:
             lake.close()
+
+
+def _heard(answer: asyncio.Future[Any]) -> None:
+    """Take what comes of a statement that nobody waits for any more: asyncio logs what is not taken."""
+    if not answer.cancelled():
+        answer.exception()

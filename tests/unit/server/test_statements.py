@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from contextlib import closing
 from functools import partial
@@ -88,6 +89,26 @@ def test_a_statement_that_takes_too_long_is_interrupted() -> None:
 def test_a_statement_whose_client_has_gone_is_interrupted() -> None:
     with closing(slow(0)) as statements:
         assert asyncio.run(ended(statements, at_once)) == "STATEMENT_INTERRUPTED"
+
+
+def test_what_comes_of_a_statement_that_nobody_waits_for_is_no_defect() -> None:
+    told: list[object] = []
+
+    def work(lake: Lake) -> None:
+        until_interrupted(lake)
+        raise BusyError("INTERRUPTED", "the statement was interrupted")
+
+    async def left(statements: Statements) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: told.append(said))
+        with pytest.raises(BusyError, match="STATEMENT_INTERRUPTED"):
+            await statements.run(work, at_once, sent())
+        await asyncio.gather(*statements._interrupting)
+        await asyncio.sleep(0)
+        gc.collect()
+
+    with closing(slow(0)) as statements:
+        asyncio.run(left(statements))
+    assert told == []
 
 
 def test_what_is_not_limited_takes_as_long_as_it_does() -> None:
