@@ -483,13 +483,11 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _refuse_unknown(values: dict[str, Any], where: str) -> None:
-    for key in values:
+    for key, value in values.items():
         if key not in Settings.described():
-            raise ConfigError(
-                "SETTING_UNKNOWN",
-                f"{key} ({where}) is not a setting",
-                hint=did_you_mean(key, Settings.described()) or "docs/configuration.md lists the settings",
-            )
+            listed = did_you_mean(key, Settings.described()) or "docs/configuration.md lists the settings"
+            own = f"a profile of a project is a table [profiles.{key}]" if isinstance(value, dict) else ""
+            raise ConfigError("SETTING_UNKNOWN", f"{key} ({where}) is not a setting", hint=own or listed)
 
 
 def _refuse_unknown_variables() -> None:

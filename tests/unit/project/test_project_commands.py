@@ -102,6 +102,7 @@ def test_the_file_of_a_project_has_settings_and_profiles_for_all_commands(tmp_pa
     [
         ("lak = 'x'", "SETTING_UNKNOWN"),
         ("[profiles.dev]\nlak = 'x'", "SETTING_UNKNOWN"),
+        ("[prod]\nlake = 'x'", "profiles.prod"),
         ("[parameters]\na = [1]", "PROFILE_INVALID"),
         ("profiles = 3", "PROFILE_INVALID"),
         ("profile = 'nothing'", "PROFILE_NOT_FOUND"),
