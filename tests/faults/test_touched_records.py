@@ -211,3 +211,45 @@ def test_streams_of_an_older_copy_are_named_and_taken_as_they_are(
         story.come()
         assert story.states() == {"s": "Running", "c": "Running", "m": "Running"}
         assert story.is_right()
+
+
+STATEMENTS = {
+    "created": MORE,
+    "dropped": "DROP STREAM c",
+    "replaced": "CREATE OR REPLACE"
+    + TABLES.strip().splitlines()[1].removeprefix("CREATE").replace("sum", "max"),
+}
+
+
+@pytest.mark.parametrize("has_ticked", [True, False])
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_streams_from_before_a_statement_are_seen_though_nothing_has_ticked_since(
+    tmp_path: Path, statement: str, *, has_ticked: bool
+) -> None:
+    with Lake(tmp_path / "lake") as lake:
+        lake.sql(TABLES)
+        if has_ticked:
+            lake.insert("a", [{"ts": "2026-01-01 00:00:00", "v": 1}])
+            lake.run()
+    streams = tmp_path / "lake" / "_lakestream" / "streams"
+    shutil.copytree(streams, tmp_path / "old")
+    with Lake(tmp_path / "lake") as lake:
+        lake.sql(STATEMENTS[statement])
+        listed = [(one.name, one.status) for one in lake.streams()]
+    shutil.copytree(streams, tmp_path / "new")
+    shutil.rmtree(streams)
+    shutil.copytree(tmp_path / "old", streams)
+    with Lake(tmp_path / "lake") as lake:
+        with pytest.raises(StorageError, match=r"REGISTRY_REWOUND: .*_lakestream/streams"):
+            lake.streams()
+        assert [one.code for one in lake.repair.check()] == ["REGISTRY_REWOUND"]
+    shutil.rmtree(streams)
+    shutil.copytree(tmp_path / "new", streams)
+    with Lake(tmp_path / "lake") as lake:
+        assert [(one.name, one.status) for one in lake.streams()] == listed
+    shutil.rmtree(streams)
+    shutil.copytree(tmp_path / "old", streams)
+    with Lake(tmp_path / "lake") as lake:
+        [finding] = lake.repair.check()
+        lake.repair.repair(finding)
+        assert {one.name for one in lake.streams()} == {"s", "c"}

@@ -193,8 +193,7 @@ class KeyedTable:
         if not is_there or found not in (None, digest):
             raise StorageError(
                 "REGISTRY_REWOUND",
-                f"{self.path} was put back from an older copy, or is gone: ticks were recorded when it was "
-                f"at version {version}",
+                f"{self.path} was put back from an older copy, or is gone: it was noted at version {version}",
                 hint="put the newer one back; or `lakestream repair` takes it as it is, and has all streams "
                 "computed anew",
             )

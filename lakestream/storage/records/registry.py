@@ -123,7 +123,7 @@ class Registry:
         """Return the streams, of all databases or one, by database and name. Loads no pyarrow.
 
         Raises StorageError REGISTRY_TOUCHED where others changed them, REGISTRY_REWOUND where they were put
-        back from an older copy.
+        back from an older copy: from before a tick, or before one was registered, replaced or removed.
         """
         found = self._known.of(self._streams.rows())
         if not self._is_held:
@@ -172,6 +172,7 @@ class Registry:
         database, name = map(delta_text, own)
         alike = f"database = {database} AND lower(name) = lower({name})"
         self._streams.insert(saved.STREAMS.row(record), alike, check)
+        self._plans.note_streams()
 
     def update(self, uuid: str, **changes: Unpack[StreamChanges]) -> StreamRecord:
         """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""
@@ -182,11 +183,14 @@ class Registry:
             return saved.STREAMS.row(replace(saved.STREAMS.record(row), **changes))
 
         self._streams.change(uuid, changed)
+        if "sql" in changes:
+            self._plans.note_streams()
         return saved.STREAMS.record(self._streams.rows()[uuid])
 
     def remove(self, uuid: str) -> None:
         """Remove a stream with its state; its ticks go with the next clearing of the logs."""
         self._streams.remove([uuid])
+        self._plans.note_streams()
         self._recalculations.remove([job.id for job in self.recalculations(uuid)])
         self._failures.remove([failure.id for failure in self.failures(uuid)])
         self.remove_states(uuid)

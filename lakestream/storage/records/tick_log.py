@@ -79,9 +79,11 @@ class TickLog(Generic[_Tick]):
             return
         with self._alone():
             self._load()
-            table = self._table or open_system(self._path, self._form.columns)
-            self._table = table
-            self._append(table, records)
+            self._append(self._writable(), records)
+
+    def _writable(self) -> Table:
+        self._table = self._table or open_system(self._path, self._form.columns)
+        return self._table
 
     def _append(self, table: Table, records: Sequence[_Tick]) -> None:
         import pyarrow as pa
@@ -125,7 +127,7 @@ class TickLog(Generic[_Tick]):
             return self._records(self._scanned(f"uuid = {delta_text(uuid)}"))
 
     def hold_streams(self) -> None:
-        """Hold the streams against where they were when a tick was recorded last.
+        """Hold the streams against where they were when a tick was recorded last, or they were noted.
 
         Raises StorageError REGISTRY_REWOUND.
         """
@@ -142,10 +144,10 @@ class TickLog(Generic[_Tick]):
         """Note where the streams are now, in a commit without a tick."""
         with self._alone():
             self._load()
-            if self._table is not None:
-                with committing(self._table):
-                    nothing = self._table.schema.empty_table()
-                    retried(write_rows)(self._table, nothing, commit_properties=self._said())
+            table = self._writable()
+            with committing(table):
+                nothing = table.schema.empty_table()
+                retried(write_rows)(table, nothing, commit_properties=self._said())
 
     def _said(self) -> CommitProperties:
         """Return what a commit says of itself: where the streams were then."""
