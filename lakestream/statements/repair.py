@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,9 +16,11 @@ from lakestream.storage.names.moved import found_again
 from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
+from lakestream.storage.records.keyed import is_as_copied, put_back, renew_copies
+from lakestream.storage.tables.copies import copied_tables
 from lakestream.storage.tables.own import last_said
 from lakestream.storage.tables.table import Table
-from lakestream.storage.writes.mending import damage_of, go_back, mend
+from lakestream.storage.writes.mending import can_mend, damage_of, go_back, mend
 from lakestream.storage.writes.mending import recover as recover_table
 
 if TYPE_CHECKING:
@@ -33,16 +35,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Remedy = Literal["mend", "rewind", "undo", "accept", "resync", "reattach", ""]
+Remedy = Literal["mend", "rewind", "files", "copies", "undo", "accept", "resync", "reattach", ""]
 
 _ASIDE = "set_aside"
-_TICK_LOGS = ("plans", "progress")
 _OF_TABLES = ("REGISTRY_DAMAGED", "TABLE_UNREADABLE", "READ_FAILED")
 """What a stream may be found in because of a table that was found damaged."""
 _GONE = "TABLE_NOT_FOUND"
 _REMEDIES: dict[Remedy, str] = {
     "mend": "put aside what is damaged; rows in it are given up",
     "rewind": "go back to the newest version that is whole",
+    "files": "write it anew of its files that can be read",
+    "copies": "write it anew of the copies of its rows that lakestream keeps",
     "undo": "go back to what lakestream wrote last",
     "accept": "take it as it is, and compute all streams anew",
     "reattach": "take it from there: back into the lake, or under its name where that is of a table outside",
@@ -164,11 +167,24 @@ class Repair:
         self.at.catalog.handles.forget(path)
         if finding.remedy == "undo":
             return go_back(path)
+        if finding.remedy == "files":
+            return self.at.registry.tick_logs()[Path(path).name].write_anew(aside)
+        if finding.remedy == "copies":
+            return self._put_back(path, aside)
         return mend(path, aside, rewinds=finding.remedy == "rewind")
+
+    def _put_back(self, path: str, aside: str) -> list[str]:
+        """Write a table of lakestream's own anew, and return what was done."""
+        done = put_back(path, aside)
+        with suppress(StorageError):  # the ticks' own records are damaged, too
+            self.at.registry.accept_streams()
+        return done
 
     def _write_anew(self, table: str) -> list[str]:
         """Have the streams compute a table anew whose output it is, and return what was done."""
-        done = []
+        done: list[str] = []
+        if table.startswith(f"{SYSTEM_FOLDER}/"):
+            return done
         for record in self.at.registry.streams():
             if record.output == table:
                 self.streams.request(record, None)
@@ -182,18 +198,29 @@ class Repair:
         return self.at.layout.table_path(*where.split(".", 1))
 
     def _own_tables(self) -> Iterator[Finding]:
-        for log in sorted(Path(self.at.layout.system_root).glob("*/_delta_log")):
-            name = log.parent.name
-            remedy: Remedy = "mend" if name in _TICK_LOGS else "rewind"
-            found = [*_damage_of(f"{SYSTEM_FOLDER}/{name}", str(log.parent), remedy, deep=True)]
-            yield from found or _touched(f"{SYSTEM_FOLDER}/{name}", str(log.parent))
+        root = Path(self.at.layout.system_root)
+        copied = {*copied_tables(self.at.layout.system_root)}
+        for name in sorted({log.parent.name for log in root.glob("*/_delta_log")} | copied):
+            where, path = f"{SYSTEM_FOLDER}/{name}", str(root / name)
+            found = [*_damage_of(where, path, "mend", deep=True)] or [*_touched(where, path)]
+            for one in found:
+                remedy = self._remedy(name, is_copied=name in copied) if one.remedy == "mend" else one.remedy
+                yield replace(one, remedy=remedy)
+
+    def _remedy(self, name: str, *, is_copied: bool) -> Remedy:
+        """Return what would be done about damage of a table of lakestream's own."""
+        if name in self.at.registry.tick_logs():
+            return "mend" if can_mend(self.at.layout.system_path(name)) else "files"
+        return "copies" if is_copied else "rewind"
 
     def _rewound(self) -> Iterator[Finding]:
         """Yield the list of streams where it was put back from an older copy, or is gone."""
         try:
             self.at.registry.streams()
         except StorageError as error:
-            yield Finding(f"{SYSTEM_FOLDER}/streams", error.code, error.message, "accept", error.hint)
+            is_newest = is_as_copied(self.at.layout.system_path("streams"))
+            remedy: Remedy = "accept" if is_newest else "copies"
+            yield Finding(f"{SYSTEM_FOLDER}/streams", error.code, error.message, remedy, error.hint)
 
     def _paths(self) -> list[tuple[str, str]]:
         """Return the tables in the lake, by name and path; those outside are for their owners to check."""
@@ -293,6 +320,8 @@ def recover(at: Workspace) -> None:
         with suppress(LakestreamError):  # what is damaged is named when it is read
             for path, known in _known_versions(at).items():
                 torn += _recovered(at, Path(path), known)
+            for name in copied_tables(at.layout.system_root):
+                renew_copies(at.layout.system_path(name))
         note_boot(at.layout)
     for line in torn:
         _log.warning("the power was cut while %s", line)
@@ -332,7 +361,10 @@ def _touched(where: str, path: str) -> Iterator[Finding]:
     try:
         last_said(path, -1, Table.open(path).version)
     except StorageError as error:
-        yield Finding(where, error.code, error.message, "undo", error.hint)
+        if error.code == "REGISTRY_TOUCHED":
+            yield Finding(where, error.code, error.message, "undo", error.hint)
+        else:
+            yield Finding(where, "REGISTRY_DAMAGED", error.message, "mend", "")
 
 
 def _damage_of(where: str, path: str, remedy: Remedy, *, deep: bool) -> Iterator[Finding]:

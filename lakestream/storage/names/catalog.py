@@ -63,6 +63,7 @@ class Catalog:
                 "description": "string",
             },
             "id",
+            is_copied=True,
         )
 
     # --- databases ------------------------------------------------------------------------------

@@ -26,7 +26,10 @@ class Databases:
         self._layout = layout
         self._clock = clock
         self._rows = KeyedTable(
-            layout.system_path("databases"), {"name": "string", "created_us": "bigint"}, "name"
+            layout.system_path("databases"),
+            {"name": "string", "created_us": "bigint"},
+            "name",
+            is_copied=True,
         )
 
     def names(self) -> list[str]:

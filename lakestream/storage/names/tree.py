@@ -49,7 +49,10 @@ class Tree:
     def __init__(self, layout: Layout, catalog: Catalog) -> None:
         self.catalog = catalog
         self._databases = KeyedTable(
-            layout.system_path("tree"), {"path": "string", "nodes": "string", "mapping": "string"}, "path"
+            layout.system_path("tree"),
+            {"path": "string", "nodes": "string", "mapping": "string"},
+            "path",
+            is_copied=True,
         )
         self._known_databases = Known(_database, lambda known: str(known[0]))
         columns = {

@@ -29,8 +29,8 @@ _FORMAT = 1
 _ATTEMPTS = 3
 _CHANGING = ("_last_checkpoint", MARKER)
 """The files that are written anew under their names: the list has what is in them."""
-_LEFT_OUT = ("set_aside", "dropped", "claims", "members")
-"""What there is no more of in a lake, and what is for running processes."""
+_LEFT_OUT = ("set_aside", "dropped", "claims", "members", "copies")
+"""What there is no more of in a lake, what is for running processes, and what is there twice."""
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
+from lakestream.storage.tables.copies import Copies, Form
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import commit_digest
 from lakestream.storage.tables.looks import once
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table
 from lakestream.storage.writes.edits import create, retried
+from lakestream.storage.writes.mending import put_aside
 from lakestream.storage.writes.writing import put_together, write_rows
 
 if TYPE_CHECKING:
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 _Record = TypeVar("_Record")
 _COMPACT_AFTER = 32
+_put_back: Counter[str] = Counter()
+"""How often this process has written a table anew, by its path: who has it open lets go of it."""
 _SYSTEM_PROPERTIES = {
     "delta.enableChangeDataFeed": "false",
     "delta.logRetentionDuration": "interval 1 days",
@@ -127,7 +133,7 @@ class KeyedTable:
     """Rows by one text key, with all columns also where an older lakestream wrote them.
 
     Reading a table that was never written makes none. Several threads may use one; ``writing`` is entered
-    around each commit.
+    around each commit. ``is_copied``: of few rows that nothing else tells of, of which copies are kept.
     """
 
     def __init__(
@@ -136,9 +142,13 @@ class KeyedTable:
         columns: Mapping[str, str],
         key: str,
         writing: Callable[[], AbstractContextManager[object]] = nullcontext,
+        *,
+        is_copied: bool = False,
     ) -> None:
         self.path = path
         self._writing = writing
+        self._copies = Copies(path) if is_copied and not files.is_uri(path) else None
+        self._opened_as = _put_back[path]
         self._guard = threading.RLock()
         self._columns = dict(columns)
         self._lacking: Row = dict.fromkeys(columns)
@@ -152,12 +162,20 @@ class KeyedTable:
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
         with self._guard:
+            if self._opened_as != _put_back[self.path]:
+                self._let_go()
             if self._table is None and not was_written(self.path):
+                if self._copies is not None and self._copies.are_kept():
+                    raise _damaged(self.path, "it is gone")
                 return -1
             with damage_named(self.path):
                 if self._table is None:
                     self._table = Table.open(self.path)
                 return self._table.refresh()
+
+    def _let_go(self) -> None:
+        self._opened_as, self._table, self._is_writable = _put_back[self.path], None, False
+        self._rows, self._version, self._place = {}, -1, (-1, None)
 
     @property
     def seen(self) -> int:
@@ -284,8 +302,12 @@ class KeyedTable:
         data = pa.Table.from_pylist(rows, schema=table.schema)
         with committing(table):
             write_rows(table, data, replace=replaced, commit_properties=own())
+        gone = self._rows.keys() - then.keys()
         if table.version == before + 1:
             self._rows, self._version = then, table.version
+        if self._copies is not None:
+            changed = {row[self._key] for row in rows}
+            self._copies.keep(Form(self._columns, self._key), self.rows(), changed, gone)
         compact(table, _COMPACT_AFTER)
 
 
@@ -296,3 +318,40 @@ def compact(table: Table, files: int) -> None:
     with committing(table):
         put_together(table)
     table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+
+
+def put_back(path: str, aside: str) -> list[str]:
+    """Write a system table anew of the copies of its rows, and return what was done.
+
+    What is there of it is put into the folder ``aside``. Raises StorageError NOT_REPAIRABLE.
+    """
+    copies = Copies(path)
+    form, rows = copies.form(), copies.rows()
+    if form is None:
+        raise StorageError(
+            "NOT_REPAIRABLE",
+            f"the copies in {copies.folder} cannot be read",
+            hint="put it back from a backup",
+        )
+    done = [put_aside(Path(path), Path(aside))] if Path(path).exists() else []
+    open_system(path, form.columns)
+    KeyedTable(path, form.columns, form.key).put(rows)
+    _put_back[path] += 1
+    return [*done, f"{path} was written anew of the copies of its rows: {len(rows):,}"]
+
+
+def is_as_copied(path: str) -> bool:
+    """Return whether a system table has the rows that there are copies of."""
+    copies = Copies(path)
+    form = copies.form()
+    if form is None:
+        return True
+    rows = KeyedTable(path, form.columns, form.key).rows()
+    return {row[form.key]: row for row in copies.rows()} == rows
+
+
+def renew_copies(path: str) -> None:
+    """Make the copies of a system table's rows anew."""
+    copies = Copies(path)
+    if (form := copies.form()) is not None:
+        copies.renew(form, KeyedTable(path, form.columns, form.key).rows())

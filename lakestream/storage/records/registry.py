@@ -91,7 +91,9 @@ class Registry:
     ) -> None:
         tables = tables or Tables()
         self.states, self.opened = SavedStates(layout, tables), SavedStates(layout, tables, "opened")
-        self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing)
+        self._streams = KeyedTable(
+            layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing, is_copied=True
+        )
         self._is_held = False
         self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
         path = layout.system_path("recalculations")
@@ -252,6 +254,10 @@ class Registry:
     def plans(self, uuid: str) -> list[TickPlan]:
         """Return what is kept of the plans of a stream, as :meth:`history` of what its ticks did."""
         return self._plans.of(uuid)
+
+    def tick_logs(self) -> dict[str, TickLog[TickPlan] | TickLog[Progress]]:
+        """Return the records of ticks by the names of their tables."""
+        return {"plans": self._plans, "progress": self._progress}
 
     def clear_history(self) -> int:
         """Let go of all but the last ``kept_ticks`` of each stream; return how many ticks went."""

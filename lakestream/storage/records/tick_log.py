@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from deltalake import write_deltalake
@@ -25,6 +26,7 @@ from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes.edits import retried
+from lakestream.storage.writes.mending import put_aside, whole_files
 from lakestream.storage.writes.upkeep import FILE_BYTES
 from lakestream.storage.writes.writing import put_together, write_rows
 
@@ -187,6 +189,21 @@ class TickLog(Generic[_Tick]):
         if (self._read_at, table.version) == (before, before + 1):
             self._read_at = table.version
 
+    def write_anew(self, aside: str) -> list[str]:
+        """Write the table anew of its files that can be read, and return what was done.
+
+        Records never change, so that those of commits that cannot be read count, too. What is there of the
+        table is put into the folder ``aside``.
+        """
+        with self._alone():
+            rows = _rows_of_files(self._path)
+            done: list[str] = [put_aside(Path(self._path), Path(aside))]
+            self._table, self._last, self._read_at = open_system(self._path, self._form.columns), {}, -1
+            with committing(self._table):
+                rows = align(rows, self._table.schema)
+                write_rows(self._table, rows, commit_properties=self._said())
+            return [*done, f"{self._path} was written anew of its files: {rows.num_rows:,} rows"]
+
     # --- reading ---
 
     def _load(self) -> None:
@@ -286,6 +303,15 @@ class TickLog(Generic[_Tick]):
 def _rows_of(table: Table) -> int:
     """Return how many rows a table has to which rows were only appended since its handle's version."""
     return table.ahead.handle.count() + sum(commit.add_rows or 0 for commit in table.ahead.commits)
+
+
+def _rows_of_files(path: str) -> pa.Table:
+    """Return the rows of all files that are whole, those of one tick once: as they were written last."""
+    import pyarrow as pa
+
+    rows = pa.concat_tables(map(plain, whole_files(path)), promote_options="default")
+    ticks = zip(rows["uuid"].to_pylist(), rows["tick"].to_pylist(), strict=True)
+    return rows.take(sorted({tick: at for at, tick in enumerate(ticks)}.values()))
 
 
 def _last_ticks(rows: pa.Table, uuids: Sequence[str], last: int) -> np.ndarray:

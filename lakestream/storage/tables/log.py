@@ -254,7 +254,19 @@ def _parsed(path: str, version: int, content: bytes) -> CommitInfo:
 
 
 def _commit(path: str, version: int, content: bytes) -> CommitInfo:
-    return _parse(version, _actions(path, version, content), _digest(content))
+    try:
+        return _parse(version, _actions(path, version, content), _digest(content))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise _damaged(path, version) from None  # it is JSON, and not what a commit says
+
+
+def is_commit(content: bytes) -> bool:
+    """Return whether the content of an entry of a log can be read."""
+    try:
+        _commit("", 0, content)
+    except StorageError:
+        return False
+    return True
 
 
 _SMALL_COMMIT = 16 << 10
@@ -303,10 +315,12 @@ def _actions(path: str, version: int, content: bytes) -> list[Action]:
     except ValueError:
         actions = []
     if not actions:
-        raise StorageError(
-            "TABLE_UNREADABLE", f"the commit of version {version} of {path} is damaged or empty"
-        )
+        raise _damaged(path, version)
     return actions
+
+
+def _damaged(path: str, version: int) -> StorageError:
+    return StorageError("TABLE_UNREADABLE", f"the commit of version {version} of {path} is damaged or empty")
 
 
 def _parse(version: int, actions: list[Action], digest: str) -> CommitInfo:

@@ -18,11 +18,14 @@ from deltalake import DeltaTable
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.tables.checkpoints import disagreement, newest_checkpoint
 from lakestream.storage.tables.durable import checksum_of, data_files
+from lakestream.storage.tables.log import is_commit
 from lakestream.storage.tables.own import as_before, last_own, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
 _LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LOOKED_BACK = 50
@@ -61,9 +64,22 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
     if whole is not None:
         handle.restore(whole, commit_properties=as_before(path, handle.version()))
         return [*done, f"version {whole} took the place of version {handle.version()}"]
-    done += [_put_aside(Path(path, name), Path(aside)) for name in damaged]
+    done += [put_aside(Path(path, name), Path(aside)) for name in damaged]
     DeltaTable(path).repair(commit_properties=as_before(path, handle.version()))
     return done
+
+
+def can_mend(path: str) -> bool:
+    """Return whether the log of a table can be read, or some of it be put aside so that it can."""
+    return _why_closed(Path(path)) is None or bool(_damaged_log(Path(path, _LOG), rewinds=False))
+
+
+def whole_files(path: str) -> list[pa.Table]:
+    """Return the rows of each file in a table's folder that can be read, the oldest first."""
+    import pyarrow.parquet as pq
+
+    files = sorted(Path(path).glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    return [pq.read_table(file) for file in files if _damage(file) is None]
 
 
 def go_back(path: str) -> list[str]:
@@ -92,17 +108,17 @@ def recover(path: str, aside: str, known: int) -> list[str]:
     of which nothing can be said.
     """
     log, done = Path(path, _LOG), []
-    done += [_put_aside(file, Path(aside)) for file in _torn_checkpoints(log)]
-    done += [_put_aside(entry, Path(aside)) for entry in _behind_a_gap(log, known)]
+    done += [put_aside(file, Path(aside)) for file in _torn_checkpoints(log)]
+    done += [put_aside(entry, Path(aside)) for entry in _behind_a_gap(log, known)]
     for entry in sorted(log.glob("*[0-9].json"), reverse=True):
         if int(entry.stem) <= known:
             break
         if not _is_torn(entry):
-            done += [_put_aside(file, Path(aside)) for file in _torn_checksums(entry)]
+            done += [put_aside(file, Path(aside)) for file in _torn_checksums(entry)]
             break
-        done.append(_put_aside(entry, Path(aside)))
+        done.append(put_aside(entry, Path(aside)))
     if (log.is_dir() and not any(log.glob("*.json"))) or _is_empty(log.parent):
-        done.append(_put_aside(log.parent, Path(aside)))  # it was being made
+        done.append(put_aside(log.parent, Path(aside)))  # it was being made
     return done
 
 
@@ -194,7 +210,7 @@ def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
                 hint="put its log back from a backup",
             )
         for file in damaged:
-            yield _put_aside(file, aside)
+            yield put_aside(file, aside)
 
 
 def _why_closed(table: Path) -> str | None:
@@ -204,7 +220,10 @@ def _why_closed(table: Path) -> str | None:
     """
     try:
         Table.open(str(table))
-        return disagreement(str(table))
+        lasting = _lasting(table / _LOG)
+        entries = [entry for entry in table.glob(f"{_LOG}/*[0-9].json") if int(entry.stem) > lasting]
+        broken = next((entry.name for entry in sorted(entries) if not _is_commit(entry)), None)
+        return disagreement(str(table)) if broken is None else f"{broken} of its log is damaged"
     except LakestreamError as error:
         if error.__cause__ is not None and is_refusal(error.__cause__):
             raise
@@ -214,6 +233,9 @@ def _why_closed(table: Path) -> str | None:
 def _damaged_log(log: Path, *, rewinds: bool) -> list[Path]:
     """Return the files of a log that stand in the way, the newest first; none where that leads nowhere."""
     commits = sorted(log.glob("*[0-9].json"), reverse=True)
+    lasting = _lasting(log)
+    if idle := [commit for commit in commits if int(commit.stem) <= lasting and not _is_commit(commit)]:
+        return idle
     broken = [number for number, commit in enumerate(commits) if not _is_commit(commit)]
     if broken and (rewinds or broken == [*range(len(broken))]):
         return commits[: broken[-1] + 1]
@@ -224,12 +246,14 @@ def _damaged_log(log: Path, *, rewinds: bool) -> list[Path]:
     return [file for file in (last, *checkpoints) if file.exists()] if not broken else []
 
 
+def _lasting(log: Path) -> int:
+    """Return the version of the newest checkpoint that is whole, and stands for what was before; -1: none."""
+    whole = [version for version, files in _checkpoints(log).items() if all(map(_is_whole, files))]
+    return max(whole, default=-1)
+
+
 def _is_commit(file: Path) -> bool:
-    try:
-        lines = [json.loads(line) for line in file.read_bytes().splitlines() if line.strip()]
-    except ValueError:
-        return False
-    return bool(lines)
+    return is_commit(file.read_bytes())
 
 
 # --- the data ---
@@ -278,7 +302,7 @@ def _newest_whole(path: str, version: int) -> int | None:
     return None
 
 
-def _put_aside(file: Path, aside: Path) -> str:
+def put_aside(file: Path, aside: Path) -> str:
     """Move a file into a folder, under its name or the next one that is free; its checksums, by Spark, go.
 
     They would be held against what takes its place.
