@@ -110,9 +110,9 @@ class Dispatcher:
         for stream_id in list(self._waiting):
             queue = self._waiting[stream_id]
             while queue and stream_id in notified and (happened := has_happened(queue[0])) is not False:
-                batch = queue.popleft()
                 if happened:
-                    self._hand_on(batch, notified[stream_id])
+                    self._hand_on(queue[0], notified[stream_id])
+                queue.popleft()  # not before: where handing on fails, the batch is not lost
             if not queue or stream_id not in notified:
                 del self._waiting[stream_id]
 

@@ -16,7 +16,7 @@ from lakestream.storage.names.moved import found_again
 from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
-from lakestream.storage.records.keyed import is_as_copied, put_back, renew_copies
+from lakestream.storage.records.keyed import is_behind_copies, put_back, renew_copies
 from lakestream.storage.tables.copies import copied_tables
 from lakestream.storage.tables.own import last_said
 from lakestream.storage.tables.table import Table
@@ -203,6 +203,9 @@ class Repair:
         for name in sorted({log.parent.name for log in root.glob("*/_delta_log")} | copied):
             where, path = f"{SYSTEM_FOLDER}/{name}", str(root / name)
             found = [*_damage_of(where, path, "mend", deep=True)] or [*_touched(where, path)]
+            if not found and name in copied and is_behind_copies(path):
+                older = f"{path} was put back from an older copy: there are later ones of its rows"
+                yield Finding(where, "REGISTRY_REWOUND", older, "copies", "")
             for one in found:
                 remedy = self._remedy(name, is_copied=name in copied) if one.remedy == "mend" else one.remedy
                 yield replace(one, remedy=remedy)
@@ -218,9 +221,7 @@ class Repair:
         try:
             self.at.registry.streams()
         except StorageError as error:
-            is_newest = is_as_copied(self.at.layout.system_path("streams"))
-            remedy: Remedy = "accept" if is_newest else "copies"
-            yield Finding(f"{SYSTEM_FOLDER}/streams", error.code, error.message, remedy, error.hint)
+            yield Finding(f"{SYSTEM_FOLDER}/streams", error.code, error.message, "accept", error.hint)
 
     def _paths(self) -> list[tuple[str, str]]:
         """Return the tables in the lake, by name and path; those outside are for their owners to check."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from itertools import product
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream.errors import StorageError
 from lakestream.lake import Lake
+from lakestream.storage.tables.copies import Copies
 from lakestream.storage.tables.own import last_said
 from lakestream.storage.writes.mending import mend
 from tests.tiers import leaving
@@ -180,10 +182,8 @@ def test_a_repair_leaves_tables_that_are_no_records_to_their_writers(
     assert sorted(DeltaTable(path).to_pyarrow_table()["n"].to_pylist()) == [0, 2]
 
 
-@pytest.mark.parametrize("way", ["put back", "gone"])
-def test_streams_of_an_older_copy_are_named_and_taken_as_they_are(
-    story: Story, tmp_path: Path, way: str
-) -> None:
+def set_back(story: Story, tmp_path: Path, way: str) -> None:
+    """Have the list of streams be an older copy, or gone; the newer one is kept."""
     shutil.copytree(story.of("streams"), tmp_path / "old")
     story.lake.sql(MORE)
     story.come()
@@ -192,25 +192,31 @@ def test_streams_of_an_older_copy_are_named_and_taken_as_they_are(
     shutil.rmtree(story.of("streams"))
     if way == "put back":
         shutil.copytree(tmp_path / "old", story.of("streams"))
+
+
+CODES = {"put back": "REGISTRY_REWOUND", "gone": "REGISTRY_DAMAGED"}
+
+
+@pytest.mark.parametrize("back", ["the newer one", "repair"])
+@pytest.mark.parametrize("way", CODES)
+def test_streams_of_an_older_copy_are_named_and_lead_back(
+    story: Story, tmp_path: Path, way: str, back: str
+) -> None:
+    set_back(story, tmp_path, way)
     story.reopen()
     for look in (story.lake.run, story.lake.streams, lambda: story.lake.sql("SHOW STREAMS")):
-        with pytest.raises(StorageError, match=r"REGISTRY_REWOUND: .*_lakestream/streams"):
+        with pytest.raises(StorageError, match=rf"{CODES[way]}: .*_lakestream/streams"):
             look()
-    if way == "put back":
-        assert story.repaired()[0] == ("_lakestream/streams", "REGISTRY_REWOUND")
-        assert story.states() == {"s": "Running", "c": "Running"}  # the other one is not known any more
-        story.come()
-        story.come()
-        assert story.is_right()
-        story.reopen()
-        story.come()
-        assert story.is_right()
+    if back == "repair":
+        assert story.repaired() == [("_lakestream/streams", CODES[way])]
     else:
+        shutil.rmtree(story.of("streams"), ignore_errors=True)
         shutil.copytree(tmp_path / "new", story.of("streams"))
-        story.reopen()
+    for _ in range(2):
         story.come()
         assert story.states() == {"s": "Running", "c": "Running", "m": "Running"}
         assert story.is_right()
+        story.reopen()
 
 
 STATEMENTS = {
@@ -252,4 +258,80 @@ def test_streams_from_before_a_statement_are_seen_though_nothing_has_ticked_sinc
     with Lake(tmp_path / "lake") as lake:
         [finding] = lake.repair.check()
         lake.repair.repair(finding)
-        assert {one.name for one in lake.streams()} == {"s", "c"}
+        assert [(one.name, one.status) for one in lake.streams()] == listed
+
+
+def test_streams_of_an_older_copy_are_taken_as_they_are_where_nothing_else_is_left(
+    story: Story, tmp_path: Path
+) -> None:
+    set_back(story, tmp_path, "put back")
+    shutil.rmtree(story.of("copies"))
+    story.reopen()
+    assert story.repaired()[0] == ("_lakestream/streams", "REGISTRY_REWOUND")
+    assert story.states() == {"s": "Running", "c": "Running"}  # the other one is not known any more
+    story.come()
+    story.come()
+    assert story.is_right()
+    story.reopen()
+    story.come()
+    assert story.is_right()
+
+
+ENTRIES = {
+    "half": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "empty": lambda file: file.write_bytes(b""),
+    "gone": lambda file: file.unlink(),
+    "another": lambda file: file.write_bytes(file.read_bytes().replace(b'"stats":"{', b'"stats":"[', 1)),
+}
+
+
+@pytest.mark.parametrize("table", ["streams", "plans", "progress", "databases"])
+@pytest.mark.parametrize("how", ENTRIES)
+@pytest.mark.parametrize("at", [0, 1, -1], ids=["first", "second", "last"])
+def test_any_entry_of_a_log_of_records_leads_back_without_loss(
+    story: Story, table: str, how: str, at: int
+) -> None:
+    story.lake.sql("CREATE DATABASE other")
+    story.lake.sql(MORE)
+    story.come()
+    story.lake.close()
+    ENTRIES[how](sorted(story.of(f"{table}/_delta_log").glob("*.json"))[at])
+    story.reopen()
+    story.repaired()
+    story.reopen()
+    story.come()
+    assert story.states() == {"s": "Running", "c": "Running", "m": "Running"}
+    assert story.is_right()
+    assert [*story.lake.repair.check()] == []
+    assert {"main", "other"} <= {row[0] for row in story.lake.sql("SHOW DATABASES").fetchall()}
+
+
+def test_a_table_of_definitions_that_is_gone_is_not_taken_for_an_empty_one(story: Story) -> None:
+    story.lake.close()
+    shutil.rmtree(story.of("databases"))
+    story.reopen()
+    with pytest.raises(StorageError, match=r"REGISTRY_DAMAGED: .*_lakestream/databases"):
+        story.lake.sql("SHOW DATABASES")
+    assert story.repaired() == [("_lakestream/databases", "REGISTRY_DAMAGED")]
+    story.come()
+    assert story.is_right()
+
+
+def test_copies_follow_what_is_changed_and_dropped(story: Story) -> None:
+    story.lake.sql(MORE)
+    story.lake.sql("STOP STREAM s; DROP STREAM m")
+    path = str(story.of("streams"))
+
+    def is_as_copied() -> bool:
+        rows = DeltaTable(path).to_pyarrow_table().to_pylist()
+        return sorted(Copies(path).rows(), key=itemgetter("uuid")) == sorted(rows, key=itemgetter("uuid"))
+
+    assert is_as_copied()
+    assert len(Copies(path).rows()) == 2
+    assert Copies(path).version() == DeltaTable(path).version()
+    for lost in ("copies", "copies/streams/_form.json"):
+        shutil.rmtree(story.of(lost)) if story.of(lost).is_dir() else story.of(lost).unlink()
+        story.lake.sql("START STREAM s; STOP STREAM s")
+        assert is_as_copied()
+    next(iter(story.of("copies/streams").glob("[0-9a-f]*.json"))).write_text('{"uuid": ')
+    assert len(Copies(path).rows()) == 1

@@ -8,6 +8,7 @@ and read again only when the table's version has moved.
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections import Counter
 from contextlib import contextmanager, nullcontext
@@ -189,6 +190,8 @@ class KeyedTable:
             if self._table is None:
                 return self._rows
             if version != self._version:
+                if self._copies is not None and self._version < 0 and self._copies.version() > version:
+                    raise self._rewound(f"there are copies of version {self._copies.version()}")
                 with damage_named(self.path):
                     last_said(self.path, self._version, version)
                     found = rows_of(self._table.handle.scan())
@@ -209,12 +212,15 @@ class KeyedTable:
             is_there = self.mark() >= version
             found = commit_digest(self.path, version) if is_there and digest is not None else digest
         if not is_there or found not in (None, digest):
-            raise StorageError(
-                "REGISTRY_REWOUND",
-                f"{self.path} was put back from an older copy, or is gone: it was noted at version {version}",
-                hint="put the newer one back; or `lakestream repair` takes it as it is, and has all streams "
-                "computed anew",
-            )
+            raise self._rewound(f"it was noted at version {version}")
+
+    def _rewound(self, why: str) -> StorageError:
+        return StorageError(
+            "REGISTRY_REWOUND",
+            f"{self.path} was put back from an older copy, or is gone: {why}",
+            hint="put the newer one back; or `lakestream repair` does, of the copies of its rows, or takes "
+            "it as it is and has all streams computed anew",
+        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -306,8 +312,8 @@ class KeyedTable:
         if table.version == before + 1:
             self._rows, self._version = then, table.version
         if self._copies is not None:
-            changed = {row[self._key] for row in rows}
-            self._copies.keep(Form(self._columns, self._key), self.rows(), changed, gone)
+            whole, changed = self.rows(), {row[self._key] for row in rows}
+            self._copies.keep(Form(self._columns, self._key, self._version), whole, before, changed, gone)
         compact(table, _COMPACT_AFTER)
 
 
@@ -336,22 +342,22 @@ def put_back(path: str, aside: str) -> list[str]:
     done = [put_aside(Path(path), Path(aside))] if Path(path).exists() else []
     open_system(path, form.columns)
     KeyedTable(path, form.columns, form.key).put(rows)
+    renew_copies(path)
     _put_back[path] += 1
     return [*done, f"{path} was written anew of the copies of its rows: {len(rows):,}"]
 
 
-def is_as_copied(path: str) -> bool:
-    """Return whether a system table has the rows that there are copies of."""
-    copies = Copies(path)
-    form = copies.form()
-    if form is None:
-        return True
-    rows = KeyedTable(path, form.columns, form.key).rows()
-    return {row[form.key]: row for row in copies.rows()} == rows
+def is_behind_copies(path: str) -> bool:
+    """Return whether there are copies of a later version of a system table's rows."""
+    return Copies(path).version() > Table.open(path).version
 
 
 def renew_copies(path: str) -> None:
-    """Make the copies of a system table's rows anew."""
+    """Make the copies of a system table's rows anew, as the table has them."""
     copies = Copies(path)
-    if (form := copies.form()) is not None:
-        copies.renew(form, KeyedTable(path, form.columns, form.key).rows())
+    if (form := copies.form()) is None:
+        shutil.rmtree(copies.folder, ignore_errors=True)  # the next change makes them
+        return
+    table = KeyedTable(path, form.columns, form.key)
+    rows = table.rows()
+    copies.keep_all(Form(form.columns, form.key, table.seen), rows)

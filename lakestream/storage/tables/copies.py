@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     Row = dict[str, Any]
 
@@ -27,10 +28,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Form:
-    """What a table is made of: its columns (name to Spark SQL type), and the one that is the key."""
+    """What a table is made of: its columns (name to Spark SQL type), and the one that is the key.
+
+    ``version`` is the one of the table that the copies are of.
+    """
 
     columns: dict[str, str]
     key: str
+    version: int
 
 
 class Copies:
@@ -43,34 +48,50 @@ class Copies:
         """Return whether there are any, or were."""
         return (self.folder / _FORM).is_file()
 
-    def keep(self, form: Form, rows: Mapping[str, Row], changed: Iterable[str], gone: Iterable[str]) -> None:
-        """Keep ``rows``, of which some have changed since the last time and others are gone, by their keys.
+    def version(self) -> int:
+        """Return the version of the table that they are of, -1 for none."""
+        form = self.form()
+        return -1 if form is None else form.version
 
-        What the disk refuses is said in the log: the rows themselves are committed.
+    def keep(
+        self, form: Form, rows: Mapping[str, Row], since: int, changed: Iterable[str], gone: Iterable[str]
+    ) -> None:
+        """Keep ``rows``, of which some have changed since a version and others are gone, by their keys.
+
+        All of them where the copies are of another version. What the disk refuses is said in the log: the
+        rows themselves are committed.
         """
-        try:
-            if not self.are_kept():
-                changed = rows
-                self.folder.mkdir(parents=True, exist_ok=True)
+        if self.version() != since:
+            self.keep_all(form, rows)
+            return
+        with self._said_in_the_log():
             for key in changed:
                 if key in rows:
                     self._write(_named(key), rows[key])
             for key in gone:
                 (self.folder / _named(key)).unlink(missing_ok=True)
-            if not self.are_kept():
-                self._write(_FORM, {"columns": form.columns, "key": form.key})
+            self._write(_FORM, asdict(form))
+
+    def keep_all(self, form: Form, rows: Mapping[str, Row]) -> None:
+        """Keep ``rows`` and nothing else."""
+        with self._said_in_the_log():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True)
+            for key, row in rows.items():
+                self._write(_named(key), row)
+            self._write(_FORM, asdict(form))
+
+    @contextmanager
+    def _said_in_the_log(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             _log.warning("no copy of rows was kept in %s: %s", self.folder, error.strerror)
-
-    def renew(self, form: Form, rows: Mapping[str, Row]) -> None:
-        """Keep ``rows`` and nothing else."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.keep(form, rows, rows, ())
 
     def form(self) -> Form | None:
         """Return what the table is made of, None where that cannot be read."""
         found = _read(self.folder / _FORM)
-        return Form(found["columns"], found["key"]) if found else None
+        return Form(found["columns"], found["key"], found["version"]) if found else None
 
     def rows(self) -> list[Row]:
         """Return the rows that can be read."""

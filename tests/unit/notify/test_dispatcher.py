@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +179,27 @@ def test_the_next_process_goes_on_where_the_last_one_stopped(world: World) -> No
     world.opened()
     world.send()
     assert world.peers[URL].events == [1, 2]
+
+
+@pytest.mark.parametrize("urls", [(OTHER,), (URL, OTHER)])
+def test_events_of_a_target_that_could_not_be_followed_are_sent_the_next_time(
+    world: World, urls: tuple[str, ...]
+) -> None:
+    def refused(url: str) -> Peer:
+        if url == OTHER:
+            raise OSError(errno.EIO, "Input/output error")
+        return Peer()
+
+    world.notified["s"] = Notification(urls, ("WINDOW_CLOSE",))
+    world.put([1], 1)
+    world.dispatcher._rules = replace(world.dispatcher._rules, connect=refused)
+    with pytest.raises(OSError, match="Input/output"):
+        world.send()
+    world.dispatcher.close()
+    world.put([2], 2)
+    world.opened()
+    world.send()
+    assert world.peers[OTHER].events == [1, 2]
 
 
 def test_events_wait_for_their_output(world: World) -> None:
