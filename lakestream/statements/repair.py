@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakestream.engine.planning.checks import named_state
 from lakestream.engine.rounds.soundness import refuse_unsound
+from lakestream.engine.streams.quarantine import RESULTS_SUFFIX, SOURCE_SUFFIX
 from lakestream.errors import BusyError, LakestreamError, NotSupportedError, StorageError, StreamError
 from lakestream.storage.names.moved import found_again
 from lakestream.storage.places.backup import back_up
@@ -20,7 +21,7 @@ from lakestream.storage.records.keyed import is_behind_copies, put_back, renew_c
 from lakestream.storage.tables.copies import copied_tables
 from lakestream.storage.tables.own import last_said
 from lakestream.storage.tables.table import Table
-from lakestream.storage.writes.mending import can_mend, damage_of, go_back, mend
+from lakestream.storage.writes.mending import can_mend, damage_of, go_back, mend, put_aside
 from lakestream.storage.writes.mending import recover as recover_table
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Remedy = Literal["mend", "rewind", "files", "copies", "undo", "accept", "resync", "reattach", ""]
+Remedy = Literal["mend", "rewind", "files", "copies", "anew", "undo", "accept", "resync", "reattach", ""]
 
 _ASIDE = "set_aside"
 _OF_TABLES = ("REGISTRY_DAMAGED", "TABLE_UNREADABLE", "READ_FAILED")
@@ -46,6 +47,7 @@ _REMEDIES: dict[Remedy, str] = {
     "rewind": "go back to the newest version that is whole",
     "files": "write it anew of its files that can be read",
     "copies": "write it anew of the copies of its rows that lakestream keeps",
+    "anew": "put it aside whole, and have its stream compute it anew",
     "undo": "go back to what lakestream wrote last",
     "accept": "take it as it is, and compute all streams anew",
     "reattach": "take it from there: back into the lake, or under its name where that is of a table outside",
@@ -92,8 +94,11 @@ class Repair:
         yield from damaged
         if damaged:
             return  # what follows is read from them
+        outputs = {table for record in self.at.registry.streams() for table in _computed(record)}
         for name, path in self._paths():
             found = [*_damage_of(name, path, "mend", deep=deep)]
+            if found and name in outputs and not can_mend(path):
+                found = [replace(one, remedy="anew") for one in found]
             damaged += found
             yield from found
         moved = self._moved()
@@ -165,6 +170,8 @@ class Repair:
         aside = self.at.layout.system_path(f"{_ASIDE}/{finding.where}")
         path = self._path(finding.where)
         self.at.catalog.handles.forget(path)
+        if finding.remedy == "anew":
+            return [put_aside(Path(path), Path(aside))]
         if finding.remedy == "undo":
             return go_back(path)
         if finding.remedy == "files":
@@ -186,7 +193,7 @@ class Repair:
         if table.startswith(f"{SYSTEM_FOLDER}/"):
             return done
         for record in self.at.registry.streams():
-            if record.output == table:
+            if table in _computed(record):
                 self.streams.request(record, None)
                 done.append(f"queued: the next round computes {table} anew")
         return done
@@ -350,6 +357,11 @@ def _known_versions(at: Workspace) -> dict[str, int]:
             if path in known:
                 known[path] = max([known[path], *versions])
     return known
+
+
+def _computed(record: StreamRecord) -> tuple[str, ...]:
+    """Return the tables of a stream that a RESYNC puts together anew, by name; some need not be there."""
+    return record.output, *(f"{record.full_name}{suffix}" for suffix in (SOURCE_SUFFIX, RESULTS_SUFFIX))
 
 
 def _named(stream: str, error: LakestreamError) -> Finding:

@@ -20,6 +20,11 @@ CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM a INTO o AS SELECT _twstart AS w, 
 CREATE STREAM c COUNT_WINDOW(2) FROM a INTO oc AS SELECT _twstart AS w, sum(v) AS s FROM %%trows;
 """
 
+QUARANTINED = """
+CREATE STREAM q INTERVAL(1m) SLIDING(1m) FROM a EXPECT few CHECK (v > 1) ON VIOLATION QUARANTINE
+  INTO oq AS SELECT _twstart AS w, sum(v) AS s FROM %%trows
+"""
+
 
 class Story:
     """A lake whose source gets a row a minute."""
@@ -126,6 +131,44 @@ def test_a_damaged_table_of_ours_is_repaired(
     assert story.states() == {"s": "Running ", "c": "Running "}
     assert story.minutes("oc") == [0, 2]
     assert story.minutes("o") == [0, 1, 2, 3]
+
+
+ENTRIES: dict[str, Callable[[Path], object]] = {
+    "half": cut,
+    "empty": lambda entry: entry.write_bytes(b""),
+    "gone": lambda entry: entry.unlink(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "at"),
+    [
+        (name, how, at)
+        for name, entries in {"o": 4, "oc": 2, "oq": 1, "q__quarantine": 2}.items()
+        for how in ENTRIES
+        for at in range(entries)
+        if (name, how, at) != ("q__quarantine", "gone", 1)  # it is an older table then, whole in itself
+    ],
+)
+def test_any_entry_of_the_log_of_an_output_leads_back_without_loss(
+    story: Story, name: str, how: str, at: int
+) -> None:
+    """An empty one in the midst of a log is none to delta-rs: the rows of it would be missing for good."""
+    story.reopen()
+    story.lake.sql(QUARANTINED)
+    story.come(3)
+    story.lake.close()
+    ENTRIES[how](sorted((story.root / "main" / name / "_delta_log").glob("*.json"))[at])
+    story.reopen()
+    story.come(4)
+    repaired(story.lake)
+    story.reopen()
+    story.come(5)
+    assert story.states() == {"s": "Running ", "c": "Running ", "q": "Running "}
+    assert (story.minutes("o"), story.minutes("oc")) == ([0, 1, 2, 3, 4], [0, 2, 4])
+    kept = story.lake.sql("SELECT ts FROM q__quarantine").fetchall()
+    assert sorted(row[0].minute for row in kept) == [3, 4, 5]
+    assert [*story.lake.repair.check()] == []
 
 
 @pytest.mark.parametrize("name", ["a", "o", "oc"])

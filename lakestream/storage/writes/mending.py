@@ -71,7 +71,11 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
 
 def can_mend(path: str) -> bool:
     """Return whether the log of a table can be read, or some of it be put aside so that it can."""
-    return _why_closed(Path(path)) is None or bool(_damaged_log(Path(path, _LOG), rewinds=False))
+    if _why_closed(Path(path)) is None:
+        return True
+    log = Path(path, _LOG)
+    damaged = {*_damaged_log(log, rewinds=False)}
+    return bool(damaged) and not damaged.issuperset(log.glob("*[0-9].json"))
 
 
 def whole_files(path: str) -> list[pa.Table]:
