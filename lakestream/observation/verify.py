@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.replay import Replayed
+    from lakestream.engine.rounds.runtime import StreamRuntime
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.notify.outbox import Outbox
@@ -161,8 +162,13 @@ class Verifier:
     _first_rows: pa.Table | None = None
 
     @classmethod
-    def of(cls, engine: Engine, record: StreamRecord) -> Verifier:
-        """Return what compares a stream's output as it is now; to be asked for between two ticks."""
+    def of(
+        cls, engine: Engine, record: StreamRecord, loaded: Callable[[StreamRecord], StreamRuntime]
+    ) -> Verifier:
+        """Return what compares a stream's output as it is now; to be asked for between two ticks.
+
+        ``loaded`` gives the stream with its state, where that counts: it may take long.
+        """
         services = engine.services
         catalog, registry = services.catalog, services.registry
         stream = compile_record(record, catalog)
@@ -184,7 +190,7 @@ class Verifier:
             output_version=output_version,
             late=totals.late if totals is not None else 0,
             recalculated=[(range_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
-            state=engine.state_of(record) if family_of(stream).batch_needs_state else GroupState,
+            state=engine.state_of(loaded(record)) if family_of(stream).batch_needs_state else GroupState,
             outbox=services.outbox,
             replay=partial(
                 Replay,

@@ -142,7 +142,11 @@ class Statements:
         record = self.streams.named(stream)
         zone = self._at.timezone
         bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
-        verifier = self._between_ticks(record, partial(Verifier.of, self._at.engine, record))
+        verifier = self._at.apart.run(
+            lambda: self._between_ticks(
+                record, partial(Verifier.of, self._at.engine, record, self.streams.loaded)
+            )
+        )
         # Not before: where there is no Spark, that has said so.
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException

@@ -288,7 +288,7 @@ class StreamStatements:
                 "RECALCULATE of a stream in processing time: its rows have no event time to go by"
             )
         if definition.options.late.drops and bounds is not None:
-            target = self._loaded(record).target
+            target = self.loaded(record).target
             require_provenance("RECALCULATE STREAM", target.info, target.shape)
         by_clock = definition.options.emission.by_clock or is_periodic(definition.trigger)
         if by_clock and (bounds is not None or definition.options.emission.by_clock):
@@ -304,11 +304,14 @@ class StreamStatements:
             # A resynchronisation takes the source as it is when it is its turn.
             version=(self.at.latest_version(record.source) or 0) if bounds else 0,
             now_us=to_micros(self.at.system_clock.now()),
-            progress=lambda: self._loaded(record).newest_us,
+            progress=lambda: self.loaded(record).newest_us,
         )
 
-    def _loaded(self, record: StreamRecord) -> StreamRuntime:
-        """Return a stream with its state, which may have to be followed from its source anew."""
+    def loaded(self, record: StreamRecord) -> StreamRuntime:
+        """Return a stream with its state, which may have to be followed from its source anew.
+
+        A statement that is tried with the lake's lock has it read without.
+        """
         last = self.at.registry.last(record.uuid)
         return self.at.apart.ask(("loaded", record, last), lambda: self.at.engine.loader.load(record, *last))
 

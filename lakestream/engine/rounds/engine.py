@@ -354,14 +354,13 @@ class Engine:
                 if is_claimed and self.loader.stands(runtime):
                     self.recording.save(runtime)
 
-    def state_of(self, record: StreamRecord) -> Callable[[], GroupState]:
+    def state_of(self, runtime: StreamRuntime) -> Callable[[], GroupState]:
         """Return what finds the state of a stream where it stands now, as it follows from the whole history.
 
         Where that is not known, after a resynchronisation or FLUSH STREAM, it is the one it goes on with.
         """
-        runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
         state = runtime.state
-        if record.resynced is not None or not runtime.family.follows_history:
+        if runtime.record.resynced is not None or not runtime.family.follows_history:
             return lambda: state
         plans = self.services.planner(runtime).replay(runtime.position, None)
         return lambda: self.loader.replayed(runtime, plans, GroupState())

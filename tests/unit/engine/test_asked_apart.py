@@ -18,7 +18,9 @@ from lakestream import Lake, Settings
 from lakestream.engine.creation import create
 from lakestream.engine.reading.apart import Apart
 from lakestream.engine.reading.event_times import EventTimes
+from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.streams import target
+from lakestream.engine.windows.grid.family import Grid
 from lakestream.errors import LakestreamError
 from lakestream.observation.verify import Verifier
 from lakestream.output.columns import FLAT
@@ -210,6 +212,20 @@ def a_verification(lake: Lake, slow: Slow, patch: pytest.MonkeyPatch) -> Callabl
     return verify
 
 
+def a_verification_that_loads(lake: Lake, slow: Slow, patch: pytest.MonkeyPatch) -> Callable[[Lake], Any]:
+    """Where the state of a stream has to be followed from its source before it can be held against it."""
+    patch.setattr(Workspace, "session", property(lambda _: SmallSession()))
+    restored = Loader._restored
+
+    def slowly(*given: Any) -> Any:
+        slow.wait()
+        return restored(*given)
+
+    patch.setattr(Loader, "_restored", slowly)
+    patch.setattr(Grid, "batch_needs_state", property(lambda _: True))
+    return a_verification(lake, slow, patch)
+
+
 def saving(by: Callable[[Lake], Any]) -> Callable[..., Callable[[Lake], Any]]:
     """Return a case where a state is saved, which takes long, by what is done to a lake that has ticked."""
 
@@ -265,6 +281,7 @@ ASKING = {
     "comment": a_comment,
     "migration": a_migration,
     "verification": a_verification,
+    "verification that loads": a_verification_that_loads,
 }
 
 
