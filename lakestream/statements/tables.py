@@ -263,7 +263,7 @@ def give_up(at: Workspace, database: str, table: str) -> None:
     if info is None:
         return
     for record in at.registry.streams():
-        writes = record.output == info.full_name or record.uuid == info.writer
+        writes = info.full_name in record.written or record.uuid == info.writer
         progress = at.registry.last(record.uuid)[1] if writes else None
         if progress is not None:
             at.registry.update(record.uuid, accepted=Accepted(progress.tick, None))

@@ -268,6 +268,82 @@ def test_a_table_that_goes_is_named_and_led_out_of(
     assert [*story.lake.repair.check()] == []
 
 
+LEFT_OUT = """
+CREATE TABLE ev (ts TIMESTAMP, n STRING, v INT);
+CREATE STREAM other INTERVAL(1m) SLIDING(1m) FROM ev INTO other_o
+  AS SELECT _twstart AS w, sum(v) AS s FROM %%trows;
+"""
+ERRORS_CASES = [*product(GONE, ("resync", "put back"), (False, True))]
+
+
+@pytest.mark.parametrize(
+    ("damage", "way", "anew"),
+    leaving(
+        ERRORS_CASES,
+        lambda case: case not in {("folder removed", "put back", True), ("log removed", "resync", False)},
+    ),
+)
+def test_rows_left_out_that_go_are_named_and_led_out_of(
+    tmp_path: Path, damage: str, way: str, *, anew: bool
+) -> None:
+    """The table of rows that were left out is not begun anew behind the back of who reads it."""
+    root, errors = tmp_path / "lake", tmp_path / "lake" / "main" / "late__errors"
+    lake = Lake(root)
+
+    def come(minute: int) -> None:
+        """Let the row of a minute come, and one that is late."""
+        lake.insert("ev", [{"ts": f"2026-01-01 00:{minute:02}:00", "n": "a", "v": 1}])
+        lake.run()
+        lake.insert("ev", [{"ts": f"2025-01-01 00:{minute:02}:00", "n": "late", "v": 1}])
+        lake.run()
+
+    def states() -> dict[str, str]:
+        return {
+            s.name: f"{s.status} {(s.last_error or '').partition(':')[0]}".strip() for s in lake.streams()
+        }
+
+    def left_out() -> int:
+        return len(DeltaTable(str(errors)).to_pyarrow_table())
+
+    try:
+        lake.sql(LEFT_OUT)
+        lake.sql(
+            "CREATE STREAM late WITH (TIMESTAMP='ts') INTO late_o AS "
+            "SELECT sum(v) AS s FROM ev GROUP BY TUMBLINGWINDOW(mi, 1)",
+            dialect="ekuiper",
+        )
+        for minute in range(3):
+            come(minute)
+        assert left_out() == 3
+        if anew:
+            lake.close()
+        shutil.copytree(errors, tmp_path / "kept")
+        GONE[damage](errors)
+        if anew:
+            lake = Lake(root)
+        come(3)
+        assert states() == {"late": "Failed OUTPUT_GONE", "other": "Running"}
+        assert ("main.late", "OUTPUT_GONE") in {(one.where, one.code) for one in lake.repair.check()}
+        if way == "put back":
+            shutil.rmtree(errors, ignore_errors=True)
+            shutil.copytree(tmp_path / "kept", errors)
+            lake.sql("START STREAM late")
+        else:
+            lake.sql("RECALCULATE STREAM late RESYNC")
+            lake.run()
+        come(4)
+        assert states() == {"late": "Running", "other": "Running"}
+        assert left_out() == (5 if way == "put back" else 1)
+        if damage != "moved away":
+            assert [*lake.repair.check()] == []
+        lake.sql("DROP TABLE late__errors")  # by a statement: it is made again
+        come(5)
+        assert states() == {"late": "Running", "other": "Running"}
+        assert left_out() == 1
+    finally:
+        lake.close()
+
+
 def test_a_resync_that_fails_is_not_tried_for_ever(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     remove(story.path("plain_o"))
     calls: list[int] = []

@@ -27,6 +27,7 @@ from lakestream.engine.streams.target import (
     kept_fields,
     key_is_from_window,
     keys_are_unique,
+    missing_errors,
     output_shape,
     refuse_tag_types,
 )
@@ -185,6 +186,7 @@ def replace_stream(
     else:
         changes |= {"resynced": None}
     Quarantine(definition, record.uuid).drop(catalog)
+    errors_table(catalog, definition, record.uuid)
     registry.remove_states(record.uuid)
     registry.update(record.uuid, **changes)
     return keeps
@@ -342,7 +344,7 @@ def open_target(
     """
     quarantine = Quarantine(stream.definition, record.uuid)
     info = _there(record, catalog, mark)
-    refuse_gone(mark, quarantine.missing(catalog))
+    refuse_gone(mark, [*quarantine.missing(catalog), *missing_errors(catalog, stream.definition)])
     if info is None:
         info = _made_again(stream, record, catalog, spark)
     try:

@@ -243,10 +243,15 @@ def refuse_gone(mark: TablePosition | None, tables: Iterable[str]) -> None:
     They are given by name. ``mark`` is None where it did not, or where a statement has dropped one.
     """
     for table in tables if mark is not None else ():
-        raise StreamError(
-            "OUTPUT_GONE",
-            f"the stream's table {table} is not at its place any more: rows that the stream wrote are gone",
-        )
+        raise gone(table)
+
+
+def gone(table: str) -> StreamError:
+    """Return OUTPUT_GONE of a table that a stream wrote to, by name."""
+    return StreamError(
+        "OUTPUT_GONE",
+        f"the stream's table {table} is not at its place any more: rows that the stream wrote are gone",
+    )
 
 
 def refuse_other(mark: TablePosition | None, output: Table) -> str | None:

@@ -16,6 +16,7 @@ from lakestream.engine.planning.checks import (
 from lakestream.engine.recalculation.recalculate import app_of
 from lakestream.engine.rounds.runtime import mark_of, owns_output, position_of
 from lakestream.engine.streams.quarantine import Quarantine
+from lakestream.engine.streams.target import missing_errors
 from lakestream.engine.ticks.tick import output_app
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def refuse_unsound(services: Services, record: StreamRecord) -> None:
     position, _ = standing(services, record, stream, plan, progress)
     _check_output(services, record, plan, progress)
     quarantine = Quarantine(stream.definition, record.uuid)
-    refuse_gone(mark_of(record, progress), quarantine.missing(services.catalog))
+    missing = [*quarantine.missing(services.catalog), *missing_errors(services.catalog, stream.definition)]
+    refuse_gone(mark_of(record, progress), missing)
     services.registry.states.read(record.uuid, position.tick)
 
 

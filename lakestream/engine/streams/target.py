@@ -39,7 +39,7 @@ from lakestream.storage.sessions.altering import alter
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -352,6 +352,12 @@ def find_errors(catalog: Catalog, definition: StreamDefinition) -> TableInfo | N
             hint="rename the table or the stream",
         )
     return there
+
+
+def missing_errors(catalog: Catalog, definition: StreamDefinition) -> Iterator[str]:
+    """Yield the name of a stream's error table where it is to be there and is not."""
+    if definition.options.late.drops and find_errors(catalog, definition) is None:
+        yield ".".join(_errors_name(definition))
 
 
 def _errors_name(definition: StreamDefinition) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from lakestream.compute.windows.keyed.keys import Share
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.refused import spark_errors
 from lakestream.engine.base.rows import Rows
+from lakestream.engine.planning.checks import gone
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
@@ -42,6 +43,7 @@ from lakestream.engine.ticks.stages import (
 )
 from lakestream.engine.windows.family import Step, TickInput
 from lakestream.engine.windows.once.admission import failed_windows
+from lakestream.errors import StorageError
 from lakestream.storage.delta import capabilities, rows_between, said_by
 from lakestream.storage.records.registry import Checked
 from lakestream.storage.rows.views import view_of, view_of_sql
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.family import Advance
     from lakestream.notify.outbox import Outbox
     from lakestream.storage.delta import CommitTag, Table, Tables
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import TickPlan
     from lakestream.storage.rows.views import View
 
@@ -322,11 +325,20 @@ class Tick:
         rows = _joined([rows for rows in (self._advance.errors, self._failed) if rows is not None])
         if rows is not None:
             assert self.target.errors is not None  # by stages()
-            table = self.tables.open(self.target.errors.path)
+            table = self._errors_there(self.target.errors)
             # A recalculation has a series of its own.
             ticks = self._app == output_app(self.stream.uuid)
             app = errors_app(self.stream.uuid) if ticks else f"{self._app}:errors"
             write_errors(table, rows, tick_tag(app, self.plan, self.epoch))
+
+    def _errors_there(self, errors: TableInfo) -> Table:
+        """Return the table of the rows that are left out, as it is now. Raises StreamError OUTPUT_GONE."""
+        try:
+            return self.tables.latest(errors.path)
+        except StorageError as error:
+            if error.code == "TABLE_NOT_FOUND":
+                raise gone(errors.full_name) from error
+            raise
 
     def _write(self, _stage: Write) -> None:
         """Write the results, and take back the windows they replace, under a transaction id."""
