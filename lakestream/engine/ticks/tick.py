@@ -325,20 +325,11 @@ class Tick:
         rows = _joined([rows for rows in (self._advance.errors, self._failed) if rows is not None])
         if rows is not None:
             assert self.target.errors is not None  # by stages()
-            table = self._errors_there(self.target.errors)
+            table = _errors_there(self.tables, self.target.errors)
             # A recalculation has a series of its own.
             ticks = self._app == output_app(self.stream.uuid)
             app = errors_app(self.stream.uuid) if ticks else f"{self._app}:errors"
             write_errors(table, rows, tick_tag(app, self.plan, self.epoch))
-
-    def _errors_there(self, errors: TableInfo) -> Table:
-        """Return the table of the rows that are left out, as it is now. Raises StreamError OUTPUT_GONE."""
-        try:
-            return self.tables.latest(errors.path)
-        except StorageError as error:
-            if error.code == "TABLE_NOT_FOUND":
-                raise gone(errors.full_name) from error
-            raise
 
     def _write(self, _stage: Write) -> None:
         """Write the results, and take back the windows they replace, under a transaction id."""
@@ -415,6 +406,16 @@ def _joined(tables: list[pa.Table]) -> pa.Table | None:
     import pyarrow as pa
 
     return pa.concat_tables(tables, promote_options="default") if tables else None
+
+
+def _errors_there(tables: Tables, errors: TableInfo) -> Table:
+    """Return the table of the rows that are left out, as it is now. Raises StreamError OUTPUT_GONE."""
+    try:
+        return tables.latest(errors.path)
+    except StorageError as error:
+        if error.code == "TABLE_NOT_FOUND":
+            raise gone(errors.full_name) from error
+        raise
 
 
 def output_app(uuid: str) -> str:
