@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakestream.covered import redacted
 from lakestream.storage.records.keyed import KeyedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _COLUMNS = {
     "id": "string",
@@ -94,6 +97,21 @@ class Deliveries:
         with self._lock:
             moved = [asdict(replace(delivery, version=version, seq=0)) for delivery in deliveries]
             self._table.put([*self._unsaved.values(), *moved])
+            self._unsaved = {}
+
+    def renumber(self, moved: Mapping[int, int], end: int) -> None:
+        """Follow an outbox that was made anew: ``moved`` are old and new versions of what was not sent yet.
+
+        Whoever has all of it goes on behind the version ``end``.
+        """
+        with self._lock:
+            changed = []
+            for row in self._rows().values():
+                known = [old for old in sorted(moved) if old >= row["version"]]
+                version = moved[known[0]] if known else end + 1
+                seq = row["seq"] if known and known[0] == row["version"] else 0
+                changed.append({**row, "version": version, "seq": seq})
+            self._table.put(changed)
             self._unsaved = {}
 
     def remove(self, stream_id: str) -> None:

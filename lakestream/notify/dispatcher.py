@@ -28,6 +28,7 @@ from lakestream.covered import redacted
 from lakestream.errors import StreamError
 from lakestream.notify.connection import DeliveryFailed
 from lakestream.notify.messages import messages
+from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,18 +118,27 @@ class Dispatcher:
                 del self._waiting[stream_id]
 
     def _new(self) -> list[Batch]:
-        if self._seen is None:
+        seen = self._seen
+        if seen is None:
             known = [d.version for d in self._deliveries.all() if d.stream_id in self._notified]
-            self._seen = min(known, default=0) - 1
+            seen = min(known, default=0) - 1
         try:
-            batches = self._outbox.since(self._seen)
+            batches = self._outbox.since(seen)
         except StreamError:
             # Nothing that is left can bring them back; streams and later events must go on.
             _log.exception("events that were not sent are no longer in the outbox's log")
             self._seen = self._outbox.version
             return []
-        self._seen = max(self._seen, self._outbox.version)
+        self._seen = max(seen, self._outbox.version)
+        if batches:
+            self._forget_sent()
         return batches
+
+    def _forget_sent(self) -> None:
+        delivered: dict[str, int] = {}
+        for one in self._deliveries.all():
+            delivered[one.stream_id] = min(one.version, delivered.get(one.stream_id, one.version))
+        self._outbox.forget_sent(delivered)
 
     def _hand_on(self, batch: Batch, notification: Notification) -> None:
         for url in notification.urls:
@@ -171,6 +181,7 @@ class Dispatcher:
             if url not in busy and stream_id not in waiting
         ]
         self._deliveries.move([d for d in behind if d.version <= self._seen], self._seen + 1)
+        self._forget_sent()
 
 
 @dataclass
@@ -258,8 +269,9 @@ class _Target:
                 self._record()
         except _Stopped:
             raise
-        except Exception:  # noqa: BLE001 - a target that fails must not stop its neighbours
+        except Exception as error:  # noqa: BLE001 - a target that fails must not stop its neighbours
             _log.exception("a batch for %s was not sent", redacted(self.url))
+            self._note_problem(batch, f"its events cannot be sent: {first_line(error)}")
             self._fail()
             self._stop.wait(RETRY_SECONDS)
             return
@@ -267,6 +279,10 @@ class _Target:
             self._queue.popleft()
             self._settled = False
             self._changed.notify_all()
+
+    def _note_problem(self, batch: Batch, problem: str) -> None:
+        with suppress(Exception):  # what cannot be noted is in the log
+            self.deliveries.put(self.deliveries.of(batch.stream_id, self.url), error=problem)
 
     def _is_last(self) -> bool:
         with self._changed:

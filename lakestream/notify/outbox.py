@@ -7,6 +7,7 @@ one tick, its transaction id says of which. They are sent once the tick's output
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, StorageError, StreamError
@@ -24,10 +25,17 @@ from lakestream.storage.delta import (
     read_spark,
     timestamp_literal,
 )
+from lakestream.storage.places.files import is_uri
+from lakestream.storage.records.keyed import damage_named, damaged, rewound
+from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.sessions.session import frame_of
+from lakestream.storage.tables.copies import Batch as Copied
+from lakestream.storage.tables.copies import Batches
+from lakestream.storage.writes.mending import put_aside, whole_files
+from lakestream.storage.writes.writing import write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -104,11 +112,52 @@ class Outbox:
     def __init__(self, path: str) -> None:
         self.path = path
         self._table: Table | None = None
+        self._unsent = None if is_uri(path) else Batches(path)
 
     def put(self, events: pa.Table, app: str, number: int, epoch: int) -> None:
-        """Append the events of a commit of a stream's output, once however often it is asked for."""
+        """Append the events of a commit of a stream's output, once however often it is asked for.
+
+        On a local disk they are kept beside the table, too, until :meth:`forget_sent`.
+        Raises StorageError REGISTRY_DAMAGED, REGISTRY_REWOUND.
+        """
         table = self._opened() or self._made()
-        commit(table, events, CommitTag(app + _SUFFIX, number, {"epoch": epoch, "tick": number}))
+        with damage_named(self.path):
+            commit(table, events, CommitTag(app + _SUFFIX, number, {"epoch": epoch, "tick": number}))
+        if self._unsent is not None:
+            batch = Copied(table.version, app, number, epoch, _as_numbers(events).to_pylist())
+            self._unsent.add(batch, app.split(":")[1])
+
+    def forget_sent(self, until: Mapping[str, int]) -> None:
+        """Keep the events of streams (by id) beside the table no longer, of each before a version of it."""
+        if self._unsent is not None:
+            self._unsent.forget(until)
+
+    def write_anew(self, aside: str) -> tuple[list[str], dict[int, int]]:
+        """Make the table anew: what can be read of its events, then those that have not been sent, in order.
+
+        What is there of it is put into the folder ``aside``. Return what was done, and the versions of the
+        events that have not been sent: those that they had, and have now.
+        """
+        import pyarrow as pa
+
+        assert self._unsent is not None  # repairs are of local disks
+        kept = self._unsent.all()
+        waiting = {row["event_id"] for batch in kept for row in batch.rows}
+        sent = [plain(table) for table in whole_files(self.path)]
+        done = [put_aside(Path(self.path), Path(aside))] if Path(self.path).exists() else []
+        self._unsent.clear()
+        self._table = None
+        table = self._made()
+        if sent:
+            found = _once(pa.concat_tables(sent, promote_options="default"), waiting)
+            write_rows(table, align(found, table.schema))
+        moved: dict[int, int] = {}
+        for batch in kept:
+            rows = pa.Table.from_pylist(batch.rows, schema=_as_numbers(table.schema.empty_table()).schema)
+            self.put(_as_times(rows), batch.app, batch.number, batch.epoch)
+            moved[batch.version] = table.version
+        events = sum(len(batch.rows) for batch in kept)
+        return [*done, f"{self.path} was made anew with {events:,} events that have not been sent"], moved
 
     def has(self, app: str, number: int) -> bool:
         """Return whether the events of a commit of a stream's output are there, or those of a later one."""
@@ -131,8 +180,9 @@ class Outbox:
     def since(self, version: int) -> list[Batch]:
         """Return what was put behind a version of the table (-1: all there is), in order."""
         table = self._opened()
-        latest = table.refresh() if table is not None else -1
-        return self._batches(version, latest) if latest > version else []
+        with damage_named(self.path):
+            latest = table.refresh() if table is not None else -1
+            return self._batches(version, latest) if latest > version else []
 
     def _batches(self, after: int, upto: int) -> list[Batch]:
         return [
@@ -227,8 +277,15 @@ class Outbox:
         return found.withColumnRenamed("stream", "stream_name")
 
     def _opened(self) -> Table | None:
-        if self._table is None and is_table(self.path):
-            self._table = Table.open(self.path)
+        if self._table is None:
+            noted = -1 if self._unsent is None else self._unsent.noted()
+            with damage_named(self.path):
+                table = Table.open(self.path) if is_table(self.path) else None
+            if table is None and noted >= 0:
+                raise damaged(self.path, "it is gone")
+            if table is not None and noted > table.version:
+                raise rewound(self.path, f"events were put into version {noted}")
+            self._table = table
         return self._table
 
     def _made(self) -> Table:
@@ -241,6 +298,39 @@ class Outbox:
                 raise
             self._table = Table.open(self.path)
         return self._table
+
+
+def _times(schema: pa.Schema) -> list[str]:
+    return [name for name, kind in COLUMNS.items() if kind == "timestamp" and name in schema.names]
+
+
+def _as_numbers(events: pa.Table) -> pa.Table:
+    """Return events with their instants in microseconds since 1970 UTC, as JSON can have them."""
+    import pyarrow as pa
+
+    for name in _times(events.schema):
+        at = events.schema.get_field_index(name)
+        instants = events[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        events = events.set_column(at, name, instants)
+    return events
+
+
+def _as_times(events: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    for name in _times(events.schema):
+        at = events.schema.get_field_index(name)
+        events = events.set_column(at, name, events[name].cast(pa.timestamp("us", "UTC")))
+    return events
+
+
+def _once(events: pa.Table, but: Collection[str]) -> pa.Table:
+    """Return events once each, by their ids, without some."""
+    import pyarrow as pa
+
+    ids = events["event_id"].to_pylist()
+    places = {event: at for at, event in enumerate(ids) if event not in but}
+    return events.take(pa.array(sorted(places.values()), pa.int64()))
 
 
 def _position(event_id: str) -> tuple[int, int]:

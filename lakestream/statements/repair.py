@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lakestream.engine.planning.checks import named_state
+from lakestream.engine.rounds.notifier import sending_lock
 from lakestream.engine.rounds.soundness import refuse_unsound
 from lakestream.engine.streams.quarantine import RESULTS_SUFFIX, SOURCE_SUFFIX
 from lakestream.errors import BusyError, LakestreamError, NotSupportedError, StorageError, StreamError
@@ -18,9 +19,9 @@ from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
 from lakestream.storage.records.keyed import is_behind_copies, put_back, renew_copies
-from lakestream.storage.tables.copies import copied_tables
+from lakestream.storage.tables.copies import Batches, copied_tables
 from lakestream.storage.tables.own import last_said
-from lakestream.storage.tables.table import Table
+from lakestream.storage.tables.table import Table, is_table
 from lakestream.storage.writes.mending import can_mend, damage_of, go_back, mend, put_aside
 from lakestream.storage.writes.mending import recover as recover_table
 
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Remedy = Literal["mend", "rewind", "files", "copies", "anew", "undo", "accept", "resync", "reattach", ""]
+Remedy = Literal[
+    "mend", "rewind", "files", "events", "copies", "anew", "undo", "accept", "resync", "reattach", ""
+]
 
-_ASIDE = "set_aside"
+_ASIDE, _OUTBOX = "set_aside", "outbox"
 _OF_TABLES = ("REGISTRY_DAMAGED", "TABLE_UNREADABLE", "READ_FAILED")
 """What a stream may be found in because of a table that was found damaged."""
 _GONE = "TABLE_NOT_FOUND"
@@ -46,6 +49,7 @@ _REMEDIES: dict[Remedy, str] = {
     "mend": "put aside what is damaged; rows in it are given up",
     "rewind": "go back to the newest version that is whole",
     "files": "write it anew of its files that can be read",
+    "events": "make it anew, with all events that have not been sent",
     "copies": "write it anew of the copies of its rows that lakestream keeps",
     "anew": "put it aside whole, and have its stream compute it anew",
     "undo": "go back to what lakestream wrote last",
@@ -174,11 +178,24 @@ class Repair:
             return [put_aside(Path(path), Path(aside))]
         if finding.remedy == "undo":
             return go_back(path)
+        if finding.remedy == "events":
+            return self._write_outbox(aside)
         if finding.remedy == "files":
             return self.at.registry.tick_logs()[Path(path).name].write_anew(aside)
         if finding.remedy == "copies":
             return self._put_back(path, aside)
         return mend(path, aside, rewinds=finding.remedy == "rewind")
+
+    def _write_outbox(self, aside: str) -> list[str]:
+        """Make the outbox anew, and return what was done. Raises BusyError while another process sends."""
+        self.at.notifier.close()
+        lock = sending_lock(self.at.layout)
+        if lock is None:
+            raise BusyError("LAKE_LOCKED", "another process sends the lake's events", hint="stop it first")
+        with lock:
+            done, moved = self.at.outbox.write_anew(aside)
+            self.at.deliveries.renumber(moved, self.at.outbox.version)
+        return done
 
     def _put_back(self, path: str, aside: str) -> list[str]:
         """Write a table of lakestream's own anew, and return what was done."""
@@ -207,12 +224,17 @@ class Repair:
     def _own_tables(self) -> Iterator[Finding]:
         root = Path(self.at.layout.system_root)
         copied = {*copied_tables(self.at.layout.system_root)}
-        for name in sorted({log.parent.name for log in root.glob("*/_delta_log")} | copied):
+        noted = {_OUTBOX} if Batches(str(root / _OUTBOX)).noted() >= 0 else set()
+        for name in sorted({log.parent.name for log in root.glob("*/_delta_log")} | copied | noted):
             where, path = f"{SYSTEM_FOLDER}/{name}", str(root / name)
             found = [*_damage_of(where, path, "mend", deep=True)] or [*_touched(where, path)]
-            if not found and name in copied and is_behind_copies(path):
+            if not found and (
+                (name in copied and is_behind_copies(path))
+                or (name in noted and Batches(path).noted() > Table.open(path).version)
+            ):
                 older = f"{path} was put back from an older copy: there are later ones of its rows"
-                yield Finding(where, "REGISTRY_REWOUND", older, "copies", "")
+                remedy = self._remedy(name, is_copied=True)
+                yield Finding(where, "REGISTRY_REWOUND", older, remedy, "")
             for one in found:
                 remedy = self._remedy(name, is_copied=name in copied) if one.remedy == "mend" else one.remedy
                 yield replace(one, remedy=remedy)
@@ -221,6 +243,8 @@ class Repair:
         """Return what would be done about damage of a table of lakestream's own."""
         if name in self.at.registry.tick_logs():
             return "mend" if can_mend(self.at.layout.system_path(name)) else "files"
+        if name == _OUTBOX:
+            return "events"
         return "copies" if is_copied else "rewind"
 
     def _rewound(self) -> Iterator[Finding]:
@@ -330,6 +354,8 @@ def recover(at: Workspace) -> None:
                 torn += _recovered(at, Path(path), known)
             for name in copied_tables(at.layout.system_root):
                 renew_copies(at.layout.system_path(name))
+            outbox = at.layout.system_path(_OUTBOX)
+            Batches(outbox).note(Table.open(outbox).version if is_table(outbox) else -1)
         note_boot(at.layout)
     for line in torn:
         _log.warning("the power was cut while %s", line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
@@ -109,6 +110,7 @@ class Notifier:
     def end(self, uuid: str) -> None:
         """Forget a stream that was dropped; what was not sent of it is not sent any more."""
         self.deliveries.remove(uuid)
+        self.outbox.forget_sent({uuid: sys.maxsize})
 
     def is_waiting(self) -> bool:
         """Return whether it is too early to look for new events again, or nobody is to be told of any."""

@@ -75,19 +75,30 @@ def damage_named(path: str) -> Iterator[None]:
     except LakestreamError as error:
         if error.code != "TABLE_UNREADABLE" or (error.__cause__ and is_refusal(error.__cause__)):
             raise
-        raise _damaged(path, error.message) from error
+        raise damaged(path, error.message) from error
     except Exception as error:
         # delta-rs raises DeltaError, Arrow its own, and both a bare Exception for a file that is damaged.
         if is_refusal(error):
             raise StorageError("IO_ERROR", f"{path} cannot be read: {first_line(error)}") from error
-        raise _damaged(path, first_line(error)) from error
+        raise damaged(path, first_line(error)) from error
 
 
-def _damaged(path: str, why: str) -> StorageError:
+def damaged(path: str, why: str) -> StorageError:
+    """Return the error REGISTRY_DAMAGED of a system table."""
     return StorageError(
         "REGISTRY_DAMAGED",
         f"{path}, a table of lakestream's own, cannot be read: {why}",
         hint="`lakestream repair` says what can be done; a backup of the whole lake is the other way",
+    )
+
+
+def rewound(path: str, why: str) -> StorageError:
+    """Return the error REGISTRY_REWOUND of a system table."""
+    return StorageError(
+        "REGISTRY_REWOUND",
+        f"{path} was put back from an older copy, or is gone: {why}",
+        hint="put the newer one back; or `lakestream repair` does, of the copies of its rows, or takes "
+        "it as it is and has all streams computed anew",
     )
 
 
@@ -167,7 +178,7 @@ class KeyedTable:
                 self._let_go()
             if self._table is None and not was_written(self.path):
                 if self._copies is not None and self._copies.are_kept():
-                    raise _damaged(self.path, "it is gone")
+                    raise damaged(self.path, "it is gone")
                 return -1
             with damage_named(self.path):
                 if self._table is None:
@@ -191,7 +202,7 @@ class KeyedTable:
                 return self._rows
             if version != self._version:
                 if self._copies is not None and self._version < 0 and self._copies.version() > version:
-                    raise self._rewound(f"there are copies of version {self._copies.version()}")
+                    raise rewound(self.path, f"there are copies of version {self._copies.version()}")
                 with damage_named(self.path):
                     last_said(self.path, self._version, version)
                     found = rows_of(self._table.handle.scan())
@@ -212,15 +223,7 @@ class KeyedTable:
             is_there = self.mark() >= version
             found = commit_digest(self.path, version) if is_there and digest is not None else digest
         if not is_there or found not in (None, digest):
-            raise self._rewound(f"it was noted at version {version}")
-
-    def _rewound(self, why: str) -> StorageError:
-        return StorageError(
-            "REGISTRY_REWOUND",
-            f"{self.path} was put back from an older copy, or is gone: {why}",
-            hint="put the newer one back; or `lakestream repair` does, of the copies of its rows, or takes "
-            "it as it is and has all streams computed anew",
-        )
+            raise rewound(self.path, f"it was noted at version {version}")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 FOLDER = "copies"
-_FORM = "_form.json"
+_FORM, _NOTE = "_form.json", "_noted.json"
 _log = logging.getLogger(__name__)
 
 
@@ -64,25 +64,26 @@ class Copies:
         if self.version() != since:
             self.keep_all(form, rows)
             return
-        with self._said_in_the_log():
+        with self.said_in_the_log():
             for key in changed:
                 if key in rows:
-                    self._write(_named(key), rows[key])
+                    self.write(_named(key), rows[key])
             for key in gone:
                 (self.folder / _named(key)).unlink(missing_ok=True)
-            self._write(_FORM, asdict(form))
+            self.write(_FORM, asdict(form))
 
     def keep_all(self, form: Form, rows: Mapping[str, Row]) -> None:
         """Keep ``rows`` and nothing else."""
-        with self._said_in_the_log():
+        with self.said_in_the_log():
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True)
             for key, row in rows.items():
-                self._write(_named(key), row)
-            self._write(_FORM, asdict(form))
+                self.write(_named(key), row)
+            self.write(_FORM, asdict(form))
 
     @contextmanager
-    def _said_in_the_log(self) -> Iterator[None]:
+    def said_in_the_log(self) -> Iterator[None]:
+        """Say in the log what the disk refuses."""
         try:
             yield
         except OSError as error:
@@ -98,7 +99,8 @@ class Copies:
         files = sorted(file for file in self.folder.glob("*.json") if file.name != _FORM)
         return [row for row in map(_read, files) if row]
 
-    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a file whole: who reads has the old or the new content."""
         draft = self.folder / f".{name}.{uuid4().hex}"
         draft.write_text(json.dumps(content), encoding="utf-8")
         draft.replace(self.folder / name)
@@ -121,3 +123,60 @@ def _read(file: Path) -> Row:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one commit as JSON has them, the version it made, and what its transaction says."""
+
+    version: int
+    app: str
+    number: int
+    epoch: int
+    rows: list[Row]
+
+
+class Batches:
+    """Copies of what commits appended to the table at ``path``, until it is needed no more."""
+
+    def __init__(self, path: str) -> None:
+        self._copies = Copies(path)
+
+    def noted(self) -> int:
+        """Return the version of the table that was copied last, -1 for none."""
+        return int(_read(self._copies.folder / _NOTE).get("version", -1))
+
+    def add(self, batch: Batch, owner: str) -> None:
+        """Keep what a commit appended for an owner; what the disk refuses is said in the log."""
+        with self._copies.said_in_the_log():
+            self._copies.folder.mkdir(parents=True, exist_ok=True)
+            self._copies.write(f"{batch.version:020}-{owner}.json", asdict(batch))
+            self._copies.write(_NOTE, {"version": batch.version})
+
+    def forget(self, until: Mapping[str, int]) -> None:
+        """Let go of what owners have had, each before a version; that of others stays."""
+        for name in self._names():
+            version, _, owner = name.removesuffix(".json").partition("-")
+            if int(version) < until.get(owner, 0):
+                (self._copies.folder / name).unlink(missing_ok=True)
+
+    def all(self) -> list[Batch]:
+        """Return what is kept and can be read, in the order of the commits, each commit once."""
+        found = [Batch(**row) for row in (_read(self._copies.folder / name) for name in self._names()) if row]
+        return [*{(one.app, one.number): one for one in reversed(found)}.values()][::-1]
+
+    def note(self, version: int) -> None:
+        """Note the version of the table, where a power cut may have left that of a commit which did not last."""
+        if self.noted() > version:
+            with self._copies.said_in_the_log():
+                self._copies.write(_NOTE, {"version": version})
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        shutil.rmtree(self._copies.folder, ignore_errors=True)
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(file.name for file in self._copies.folder.iterdir() if file.name[0].isdigit())
+        except FileNotFoundError:
+            return []
