@@ -166,7 +166,7 @@ class Batches:
         return [*{(one.app, one.number): one for one in reversed(found)}.values()][::-1]
 
     def note(self, version: int) -> None:
-        """Note the version of the table, where a power cut may have left that of a commit which did not last."""
+        """Note the version of the table where a later one is noted: a power cut took that commit."""
         if self.noted() > version:
             with self._copies.said_in_the_log():
                 self._copies.write(_NOTE, {"version": version})
