@@ -25,7 +25,7 @@ Tree = dict[str, bytes | None]
 """Files by their paths within the folder, with their content; None for a folder."""
 
 PASSING = ("/claims", "/lock", "/boot-", "/_lakestream/copies")
-"""Names of what is for running processes, none of which is alive after a power cut, and of what is made anew."""
+"""Names of what is for processes, none of which is alive after a power cut, and of what is made anew."""
 _AT_MOST = 32
 """States of one moment that are tried as they are; of more, as many as have each pair of choices."""
 _TRIES = 12
