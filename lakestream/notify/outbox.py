@@ -26,7 +26,7 @@ from lakestream.storage.delta import (
     timestamp_literal,
 )
 from lakestream.storage.places.files import is_uri
-from lakestream.storage.records.keyed import damage_named, damaged, rewound
+from lakestream.storage.records.keyed import damage_named, damaged
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.tables.copies import Batch as Copied
@@ -118,7 +118,7 @@ class Outbox:
         """Append the events of a commit of a stream's output, once however often it is asked for.
 
         On a local disk they are kept beside the table, too, until :meth:`forget_sent`.
-        Raises StorageError REGISTRY_DAMAGED, REGISTRY_REWOUND.
+        Raises StorageError REGISTRY_DAMAGED.
         """
         table = self._opened() or self._made()
         with damage_named(self.path):
@@ -136,16 +136,15 @@ class Outbox:
         """Make the table anew: what can be read of its events, then those that have not been sent, in order.
 
         What is there of it is put into the folder ``aside``. Return what was done, and the versions of the
-        events that have not been sent: those that they had, and have now.
+        events that have not been sent: those that they had, and have now. :meth:`was_written_anew` ends it.
         """
         import pyarrow as pa
 
         assert self._unsent is not None  # repairs are of local disks
-        kept = self._unsent.all()
+        kept = self._unsent.use()
         waiting = {row["event_id"] for batch in kept for row in batch.rows}
         sent = [plain(table) for table in whole_files(self.path)]
         done = [put_aside(Path(self.path), Path(aside))] if Path(self.path).exists() else []
-        self._unsent.clear()
         self._table = None
         table = self._made()
         if sent:
@@ -216,6 +215,11 @@ class Outbox:
         old = table.handle.scan(columns=["event_id"], predicate=_old(before_us, waiting))
         return int(old.read_all().num_rows)
 
+    def was_written_anew(self) -> None:
+        """Say that whoever goes by versions of the table knows those that it has now."""
+        if self._unsent is not None:
+            self._unsent.used()
+
     def was_cleared(self) -> bool:
         """Return whether events have been deleted, or may have been: before where the log begins."""
         table = self._opened()
@@ -284,7 +288,7 @@ class Outbox:
             if table is None and noted >= 0:
                 raise damaged(self.path, "it is gone")
             if table is not None and noted > table.version:
-                raise rewound(self.path, f"events were put into version {noted}")
+                raise damaged(self.path, f"it was put back from before version {noted}, which had events")
             self._table = table
         return self._table
 

@@ -195,7 +195,15 @@ class Repair:
         with lock:
             done, moved = self.at.outbox.write_anew(aside)
             self.at.deliveries.renumber(moved, self.at.outbox.version)
+            self.at.outbox.was_written_anew()
+        self._go_on("REGISTRY_DAMAGED", self._streams())
         return done
+
+    def _go_on(self, code: str, streams: list[StreamRecord]) -> None:
+        """Have streams run again that stand still by an error whose reason is gone."""
+        for record in streams:
+            if (record.last_error or "").startswith(f"{code}: "):
+                self.at.registry.update(record.uuid, status="Running", last_error=None)
 
     def _put_back(self, path: str, aside: str) -> list[str]:
         """Write a table of lakestream's own anew, and return what was done."""
@@ -224,17 +232,18 @@ class Repair:
     def _own_tables(self) -> Iterator[Finding]:
         root = Path(self.at.layout.system_root)
         copied = {*copied_tables(self.at.layout.system_root)}
-        noted = {_OUTBOX} if Batches(str(root / _OUTBOX)).noted() >= 0 else set()
+        unsent = Batches(str(root / _OUTBOX))
+        noted = {_OUTBOX} if unsent.are_in_use or unsent.noted() >= 0 else set()
         for name in sorted({log.parent.name for log in root.glob("*/_delta_log")} | copied | noted):
             where, path = f"{SYSTEM_FOLDER}/{name}", str(root / name)
             found = [*_damage_of(where, path, "mend", deep=True)] or [*_touched(where, path)]
             if not found and (
-                (name in copied and is_behind_copies(path))
-                or (name in noted and Batches(path).noted() > Table.open(path).version)
+                (name in copied and is_behind_copies(path)) or (name in noted and _is_behind_batches(path))
             ):
                 older = f"{path} was put back from an older copy: there are later ones of its rows"
                 remedy = self._remedy(name, is_copied=True)
-                yield Finding(where, "REGISTRY_REWOUND", older, remedy, "")
+                code = "REGISTRY_DAMAGED" if name in noted else "REGISTRY_REWOUND"
+                yield Finding(where, code, older, remedy, "")
             for one in found:
                 remedy = self._remedy(name, is_copied=name in copied) if one.remedy == "mend" else one.remedy
                 yield replace(one, remedy=remedy)
@@ -310,9 +319,7 @@ class Repair:
                 f"{path} cannot be moved to {self._place(table)}: {error}",
                 hint="move it there by hand",
             ) from error
-        for record in readers:
-            if (record.last_error or "").startswith(f"{_GONE}: "):
-                self.at.registry.update(record.uuid, status="Running", last_error=None)
+        self._go_on(_GONE, readers)
         return [f"{table} is what lay at {path}: it lies at {self._place(table)}"]
 
     def _stream(self, record: StreamRecord, *, deep: bool) -> Iterator[Finding]:
@@ -393,6 +400,12 @@ def _computed(record: StreamRecord) -> tuple[str, ...]:
 def _named(stream: str, error: LakestreamError) -> Finding:
     remedy: Remedy = "resync" if "RESYNC" in error.hint else ""
     return Finding(stream, error.code, error.message, remedy, error.hint)
+
+
+def _is_behind_batches(path: str) -> bool:
+    """Return whether more was appended to a table than it has, or it was not made anew to the end."""
+    batches = Batches(path)
+    return batches.are_in_use or batches.noted() > Table.open(path).version
 
 
 def _touched(where: str, path: str) -> Iterator[Finding]:

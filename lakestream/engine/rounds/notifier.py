@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
@@ -10,7 +11,7 @@ from lakestream.covered import redacted
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
 from lakestream.engine.rounds.soundness import has_happened
-from lakestream.errors import ConfigError, Place, StatementError
+from lakestream.errors import ConfigError, Place, StatementError, StorageError
 from lakestream.language.expressions.targets import WEBHOOKS, WEBSOCKETS, read_target
 from lakestream.notify.alerts import ALERTS, told_of_alerts
 from lakestream.notify.policy import HostPolicy, Refused, first_refusal
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from lakestream.settings import Settings
     from lakestream.storage.places.layout import Layout
     from lakestream.storage.records.registry import Registry, StreamRecord
+
+_log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """How often a process that ticks nothing looks for events of others."""
@@ -91,6 +94,7 @@ class Notifier:
     _dispatcher: Dispatcher | None = None
     _lock: IO[bytes] | None = None
     _looked: float = float("-inf")
+    _said: str = ""
     _nobody_as_of: object = None
     """What was recorded when no stream had anybody to tell."""
 
@@ -138,7 +142,18 @@ class Notifier:
             def can_be_told(batch: Batch) -> bool | None:
                 return batch.stream_id == ALERTS or has_happened(self.registry, batch.app, batch.number)
 
-            self._dispatcher.follow(notified, can_be_told)
+            try:
+                self._dispatcher.follow(notified, can_be_told)
+            except StorageError as error:
+                self._say(
+                    f"events are not sent: {error}"
+                )  # streams go on; one that has events says so itself
+
+    def _say(self, problem: str) -> None:
+        """Say once what keeps events from being sent."""
+        if problem != self._said:
+            self._said = problem
+            _log.error("%s", problem)
 
     def is_blocked(self, uuid: str) -> bool:
         """Return whether a stream waits until its events have been sent."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 FOLDER = "copies"
-_FORM, _NOTE = "_form.json", "_noted.json"
+_FORM, _NOTE, _IN_USE = "_form.json", "_noted.json", "-in-use"
 _log = logging.getLogger(__name__)
 
 
@@ -137,10 +137,14 @@ class Batch:
 
 
 class Batches:
-    """Copies of what commits appended to the table at ``path``, until it is needed no more."""
+    """Copies of what commits appended to the table at ``path``, until it is needed no more.
+
+    While the table is made anew of them they lie in a folder of their own: who is cut off begins again.
+    """
 
     def __init__(self, path: str) -> None:
         self._copies = Copies(path)
+        self._in_use = Copies(f"{path}{_IN_USE}")
 
     def noted(self) -> int:
         """Return the version of the table that was copied last, -1 for none."""
@@ -155,15 +159,10 @@ class Batches:
 
     def forget(self, until: Mapping[str, int]) -> None:
         """Let go of what owners have had, each before a version; that of others stays."""
-        for name in self._names():
-            version, _, owner = name.removesuffix(".json").partition("-")
+        for file in self._files(self._copies):
+            version, _, owner = file.stem.partition("-")
             if int(version) < until.get(owner, 0):
-                (self._copies.folder / name).unlink(missing_ok=True)
-
-    def all(self) -> list[Batch]:
-        """Return what is kept and can be read, in the order of the commits, each commit once."""
-        found = [Batch(**row) for row in (_read(self._copies.folder / name) for name in self._names()) if row]
-        return [*{(one.app, one.number): one for one in reversed(found)}.values()][::-1]
+                file.unlink(missing_ok=True)
 
     def note(self, version: int) -> None:
         """Note the version of the table where a later one is noted: a power cut took that commit."""
@@ -171,12 +170,26 @@ class Batches:
             with self._copies.said_in_the_log():
                 self._copies.write(_NOTE, {"version": version})
 
-    def clear(self) -> None:
-        """Let go of everything."""
-        shutil.rmtree(self._copies.folder, ignore_errors=True)
+    @property
+    def are_in_use(self) -> bool:
+        """Whether the table was to be made anew of them, and that was cut off."""
+        return self._in_use.folder.is_dir()
 
-    def _names(self) -> list[str]:
-        try:
-            return sorted(file.name for file in self._copies.folder.iterdir() if file.name[0].isdigit())
-        except FileNotFoundError:
-            return []
+    def use(self) -> list[Batch]:
+        """Return what is kept and can be read, in the order of the commits, and keep from now on what comes.
+
+        What is used is there until :meth:`used`.
+        """
+        if self.are_in_use:
+            shutil.rmtree(self._copies.folder, ignore_errors=True)
+        elif self._copies.folder.is_dir():
+            self._copies.folder.rename(self._in_use.folder)
+        found = [Batch(**row) for row in map(_read, self._files(self._in_use)) if row]
+        return [*{(one.app, one.number): one for one in reversed(found)}.values()][::-1]
+
+    def used(self) -> None:
+        """Let go of what was used."""
+        shutil.rmtree(self._in_use.folder, ignore_errors=True)
+
+    def _files(self, copies: Copies) -> list[Path]:
+        return sorted(copies.folder.glob("[0-9]*.json"))
