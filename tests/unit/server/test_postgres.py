@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import threading
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -101,7 +102,7 @@ def open_served(root: str) -> Iterator[Served]:
 
 @pytest.fixture
 def ada(open_served: Served) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    with open_served.connect() as connection:
+    with closing(open_served.connect()) as connection:
         yield connection
 
 
