@@ -43,6 +43,10 @@ that there is, so that upkeep does it now and then."""
 _PINNED = 4
 """How many older versions of a table are kept open."""
 
+_LACKS_VERSION = re.compile(
+    r"No files in log segment|LogSegment end version|Expected contiguous commit files"
+)
+"""What delta-rs says where a log has no such version (any more); all else it says of what it cannot read."""
 _REFUSAL = re.compile(r"\bGeneric \w+ error: (?!Requested range)|\(os error (?!2\))")
 """What delta-rs says where the storage refused: no file that is not there, or that is too short."""
 
@@ -154,7 +158,7 @@ class _OlderVersions:
         try:
             return DeltaTable(self._path, version=version)
         except (DeltaError, OSError) as error:
-            if is_refusal(error):
+            if is_refusal(error) or not _LACKS_VERSION.search(str(error)):
                 raise store_refusal(error, self._path) or _unreadable(
                     self._path, first_line(error)
                 ) from error

@@ -73,6 +73,24 @@ def test_an_older_version_is_read_without_moving_the_handle(table: Table) -> Non
         read_arrow(table, 99)
 
 
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        (lambda entry: entry.write_bytes(entry.read_bytes()[:50]), "TABLE_UNREADABLE"),
+        (lambda entry: entry.write_bytes(bytes(50)), "TABLE_UNREADABLE"),
+        (lambda entry: entry.unlink(), "VERSION_NOT_FOUND"),
+    ],
+    ids=["torn", "zeros", "gone"],
+)
+def test_an_older_version_that_is_damaged_is_not_taken_for_none(
+    table: Table, damage: Callable[[Path], object], code: str
+) -> None:
+    damage(Path(table.path, commit_name(2)))
+    with pytest.raises(StorageError) as caught:
+        read_arrow(table, 3)
+    assert caught.value.code == code
+
+
 def test_a_stale_handle_reads_a_newer_version(table: Table, rows: Callable[..., pa.Table]) -> None:
     stale = Table.open(table.path)
     append(table, rows((9, 9.0)))
