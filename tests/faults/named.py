@@ -35,7 +35,7 @@ class Fault:
         return any(nodeid == test or nodeid.startswith((f"{test}::", f"{test}[")) for test in self.tests)
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps its plugins in sets
 class Outcomes:
     """Hears of each test that pytest runs how it ended, and how long it took."""
 
