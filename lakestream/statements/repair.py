@@ -41,7 +41,7 @@ Remedy = Literal[
     "mend", "rewind", "files", "events", "copies", "anew", "undo", "accept", "resync", "reattach", ""
 ]
 
-_ASIDE, _OUTBOX = "set_aside", "outbox"
+_ASIDE, _OUTBOX, _STREAMS = "set_aside", "outbox", "streams"
 _OF_TABLES = ("REGISTRY_DAMAGED", "TABLE_UNREADABLE", "READ_FAILED")
 """What a stream may be found in because of a table that was found damaged."""
 _GONE = "TABLE_NOT_FOUND"
@@ -208,8 +208,9 @@ class Repair:
     def _put_back(self, path: str, aside: str) -> list[str]:
         """Write a table of lakestream's own anew, and return what was done."""
         done = put_back(path, aside)
-        with suppress(StorageError):  # the ticks' own records are damaged, too
-            self.at.registry.accept_streams()
+        if Path(path).name == _STREAMS:
+            with suppress(StorageError):  # the ticks' own records are damaged, too
+                self.at.registry.accept_streams()
         return done
 
     def _write_anew(self, table: str) -> list[str]:
@@ -237,13 +238,10 @@ class Repair:
         for name in sorted({log.parent.name for log in root.glob("*/_delta_log")} | copied | noted):
             where, path = f"{SYSTEM_FOLDER}/{name}", str(root / name)
             found = [*_damage_of(where, path, "mend", deep=True)] or [*_touched(where, path)]
-            if not found and (
-                (name in copied and is_behind_copies(path)) or (name in noted and _is_behind_batches(path))
-            ):
-                older = f"{path} was put back from an older copy: there are later ones of its rows"
-                remedy = self._remedy(name, is_copied=True)
-                code = "REGISTRY_DAMAGED" if name in noted else "REGISTRY_REWOUND"
-                yield Finding(where, code, older, remedy, "")
+            if not found and name in noted and _is_behind_batches(path):
+                found = [_older(where, path, "REGISTRY_DAMAGED")]
+            if not found and name in copied and is_behind_copies(path):
+                found = [_older(where, path, "REGISTRY_REWOUND")]
             for one in found:
                 remedy = self._remedy(name, is_copied=name in copied) if one.remedy == "mend" else one.remedy
                 yield replace(one, remedy=remedy)
@@ -406,6 +404,11 @@ def _is_behind_batches(path: str) -> bool:
     """Return whether more was appended to a table than it has, or it was not made anew to the end."""
     batches = Batches(path)
     return batches.are_in_use or batches.noted() > Table.open(path).version
+
+
+def _older(where: str, path: str, code: str) -> Finding:
+    found = f"{path} was put back from an older copy: there are later ones of its rows"
+    return Finding(where, code, found, "mend", "")
 
 
 def _touched(where: str, path: str) -> Iterator[Finding]:

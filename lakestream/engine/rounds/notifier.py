@@ -145,9 +145,8 @@ class Notifier:
             try:
                 self._dispatcher.follow(notified, can_be_told)
             except StorageError as error:
-                self._say(
-                    f"events are not sent: {error}"
-                )  # streams go on; one that has events says so itself
+                # Streams go on; one that has events says so itself.
+                self._say(f"events are not sent: {error}")
 
     def _say(self, problem: str) -> None:
         """Say once what keeps events from being sent."""

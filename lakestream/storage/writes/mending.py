@@ -132,7 +132,7 @@ def _behind_a_gap(log: Path, known: int) -> list[Path]:
     None where a table does not begin with its first commit or a checkpoint: that is damage.
     """
     entries = {int(entry.stem): entry for entry in sorted(log.glob("*[0-9].json"))}
-    lasting = max(known, *_checkpoints(log), -1)
+    lasting = max(known, _lasting(log))
     if lasting < 0 and 0 not in entries:
         return []
     whole = next(at for at in count(lasting + 1) if at not in entries or not _is_commit(entries[at]))
