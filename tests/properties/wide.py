@@ -271,7 +271,7 @@ class Drawing:
 
     def _united(self) -> View:
         parts = [self._of_key("k") for _ in range(self.random.choice([2, 2, 3, 4]))]
-        whole = [f"SELECT k, CAST(n AS BIGINT) AS n FROM ({part}) u" for part in parts]
+        whole = [f"SELECT k, {{whole}} AS n FROM ({part}) u" for part in parts]
         while len(whole) > 1:
             left, right = whole.pop(0), whole.pop(0)
             joined = f"{left} {self._choose('UNION', 'UNION ALL')} {right}"
@@ -309,14 +309,17 @@ class Drawing:
             f"SELECT k, sum(n) AS n FROM v{one} GROUP BY k",
             f"SELECT l.k, count(m.n) AS n FROM v{one} l LEFT JOIN v{other} m ON m.n = l.n GROUP BY l.k",
             f"SELECT l.k, m.n FROM v{one} l JOIN v{other} m ON m.n = l.n AND l.n > 0",
-            f"SELECT CAST(n AS BIGINT) AS k, 1 AS n FROM v{one} UNION "
-            f"SELECT CAST(n AS BIGINT), 2 FROM v{other}",
+            f"SELECT {{whole}} AS k, 1 AS n FROM v{one} UNION SELECT {{whole}}, 2 FROM v{other}",
         )
         return View(query, ("k", "n"))
 
 
-OURS = {"start": "window.start", "bucket": "window(p.ts, '2 minutes')"}
-THEIRS = {"start": "time_bucket(INTERVAL 2 MINUTE, p.ts)", "bucket": "time_bucket(INTERVAL 2 MINUTE, p.ts)"}
+OURS = {"start": "window.start", "bucket": "window(p.ts, '2 minutes')", "whole": "CAST(n AS BIGINT)"}
+THEIRS = {
+    "start": "time_bucket(INTERVAL 2 MINUTE, p.ts)",
+    "bucket": "time_bucket(INTERVAL 2 MINUTE, p.ts)",
+    "whole": "CAST(trunc(n) AS BIGINT)",
+}
 
 
 @dataclass

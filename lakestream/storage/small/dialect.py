@@ -19,6 +19,8 @@ from lakestream.storage.small.hashing import hash_of_truth
 from lakestream.storage.small.kinds import (
     CHECKS,
     DOUBLE,
+    NULL,
+    TRUTH,
     WHOLE,
     checked,
     kind_of,
@@ -186,16 +188,13 @@ _MACROS = {
     "get": "ls_get",
 }
 """Functions that sqlglot does not know, and what DuckDB has for them."""
+_INTEGERS = (
+    exp.DataType.Type.BIGINT,
+    exp.DataType.Type.INT,
+    exp.DataType.Type.SMALLINT,
+    exp.DataType.Type.TINYINT,
+)
 _CASTS = {
-    **dict.fromkeys(
-        (
-            exp.DataType.Type.BIGINT,
-            exp.DataType.Type.INT,
-            exp.DataType.Type.SMALLINT,
-            exp.DataType.Type.TINYINT,
-        ),
-        "ls_integral",
-    ),
     exp.DataType.Type.DOUBLE: "ls_number",
     exp.DataType.Type.BOOLEAN: "ls_truth",
     exp.DataType.Type.TIMESTAMPTZ: "ls_instant",
@@ -454,7 +453,7 @@ def _is_plain_struct(kind: exp.DataType) -> bool:
 
 
 def _is_plain(kind: exp.DataType) -> bool:
-    return not kind.expressions and (kind.this in _CASTS or kind.this is exp.DataType.Type.TEXT)
+    return not kind.expressions and kind.this in (*_INTEGERS, *_CASTS, exp.DataType.Type.TEXT)
 
 
 def _cast(node: exp.Expr) -> exp.Expr:
@@ -470,9 +469,19 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=_macro("ls_alike", value, nothing), to=kind)
     if not _is_plain(kind):
         raise NotExactError(f"a cast to {kind.sql('spark')}")
+    if kind.this in _INTEGERS:
+        return exp.Cast(this=_without_fraction(value), to=kind)
     macro = _CASTS[kind.this]
     value = checked(value, macro)
     return value if len(CHECKS[macro]) == 1 else exp.Cast(this=value, to=kind)
+
+
+def _without_fraction(value: exp.Expr) -> exp.Expr:
+    """Return what is cast to whole numbers without its fraction, by which DuckDB would round."""
+    kind = kind_of(value)
+    if kind == DOUBLE:
+        return exp.Trunc(this=value)
+    return value if kind in (WHOLE, TRUTH, NULL) else _macro("ls_integral", value)
 
 
 def _anonymous(node: exp.Expr) -> exp.Expr:

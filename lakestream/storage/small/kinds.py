@@ -56,7 +56,6 @@ _CALLS = {
 CHECKS: dict[str, frozenset[str]] = {
     "ls_whole": frozenset({WHOLE}),
     "ls_number": frozenset({WHOLE, DOUBLE}),
-    "ls_integral": frozenset({WHOLE, TRUTH}),
     "ls_truth": frozenset({TRUTH}),
     "ls_string": frozenset({TEXT}),
     "ls_instant": frozenset({INSTANT}),

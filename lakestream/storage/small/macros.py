@@ -51,7 +51,11 @@ _MACROS = {
     # What makes sure of a kind, where the text does not tell it.
     "ls_whole(x)": _only(*_WHOLE),
     "ls_number(x)": _only(*_WHOLE, "DOUBLE"),
-    "ls_integral(x)": _only(*_WHOLE, "BOOLEAN"),
+    # Spark cuts the fraction off, and holds what is too large for its type by rules that are left to it.
+    "ls_integral(x)": (
+        "CASE WHEN typeof(x) = 'DOUBLE' THEN CAST(trunc(CAST(x AS DOUBLE)) AS HUGEINT) "
+        f"ELSE CAST(({_only(*_WHOLE, 'BOOLEAN')}) AS HUGEINT) END"
+    ),
     "ls_truth(x)": _only("BOOLEAN"),
     "ls_string(x)": _only("VARCHAR"),
     "ls_instant(x)": _only(INSTANT),

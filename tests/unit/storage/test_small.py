@@ -68,6 +68,9 @@ def one(session: SmallSession, sql: str) -> Any:
         ("xxhash64(false, 'a')", 8801252947673251782),
         ("md5('ä')", "8419b71c87a225a2c70b50486fbee545"),
         ("CAST(true AS INT)", 1),
+        ("CAST(7 / 2 AS BIGINT)", 3),
+        ("CAST(-7 / 2 AS SMALLINT)", -3),
+        ("(SELECT CAST(max(x) AS BIGINT) FROM (SELECT if(true, 11 / 4, NULL) AS x) t)", 2),
         (
             "to_json(named_struct('a', 7 / 2, 'b', NULL), map('ignoreNullFields', 'false'))",
             '{"a":3.5,"b":null}',
