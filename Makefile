@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate scale machine changed supply matrix site clean bench bench-short integrations release
+.PHONY: help setup demo test test-long lint format lock conformance faults soak cluster properties followed fuzz simulate scale machine changed supply matrix site clean bench bench-short integrations release
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ bench-short: setup ## some of them in five minutes; fails when lakestream takes 
 
 faults: setup ## faults by name (ARGS="--fault NAME"), or kill and check again and again (ARGS="--cycles 200")
 	@$(RUN)/python -m tests.faults $(ARGS)
+
+soak: setup ## a commit a second for MINUTES=360, and what it costs at the end (ARGS=compressed: half a minute's rows each, as fast as it goes)
+	@$(RUN)/python -m tests.faults.steady $(or $(MINUTES),360) $(ARGS)
 
 cluster: setup ## streams on a Spark cluster of a master and two workers, as locally (ROWS=20000000; ARGS="--scenario same")
 	@$(RUN)/python -m tests.cluster $(if $(ROWS),--rows $(ROWS)) $(ARGS)
