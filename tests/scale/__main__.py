@@ -10,7 +10,7 @@ import random
 import sys
 from pathlib import Path
 
-from tests.scale.costs import Costs, measured, taken
+from tests.scale.costs import MEASURES, Cost, Costs, measured, taken
 from tests.scale.simulation import Load, expected, simulated
 
 LOADS = (
@@ -40,8 +40,8 @@ def main() -> int:
         costs = measured(_say)
         if options.costs is not None:
             options.costs.write_text(costs.written())
-    for name in ("look", "rows", "groups", "round"):
-        cost = getattr(costs, name)
+    for name in MEASURES:
+        cost: Cost = getattr(costs, name)
         _say(f"{name}: {cost.fixed * 1e3:.2f} ms and {cost.each * 1e3:.5f} ms each")
     drawn = random.Random(3)
     ticking = [drawn.sample(range(30), drawn.randint(1, 12)) for _ in range(30)]

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
 from lakestream import Lake, Settings
+from lakestream.clock import SystemClock
+from lakestream.storage.places.leases import Leases, Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 BEGIN_US = 1_735_689_600_000_000
 SETTINGS = Settings(durability="process", sink_commits_per_second=0)
 REPEATED = 12
+LEASED = 1_000
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """A look by sources, a tick by its rows and by the groups known, a round by the streams that tick."""
+    """What steps cost: see :data:`MEASURES`."""
 
     look: Cost
+    round: Cost
     rows: Cost
     groups: Cost
-    round: Cost
+    windows: Cost
+    commits: Cost
+    files: Cost
+    outputs: Cost
+    daemons: Cost
 
     @classmethod
     def read(cls, path: Path) -> Costs:
@@ -66,9 +74,10 @@ def fitted(sizes: Sequence[float], seconds: Sequence[float]) -> Cost:
     return Cost(max(0.0, float(fixed)), max(0.0, float(each)))
 
 
-def rows_of(second: float, rows: int, groups: int) -> pa.Table:
-    """Return rows of some groups, a moment apart."""
-    times = BEGIN_US + int(second * 1e6) + np.arange(rows) % 1000
+def rows_of(second: float, rows: int, groups: int, apart: int = 0) -> pa.Table:
+    """Return rows of some groups, a moment apart, or so many seconds."""
+    numbers = np.arange(rows)
+    times = BEGIN_US + int(second * 1e6) + (numbers * apart * 1_000_000 if apart else numbers % 1000)
     columns = {"g": np.arange(rows) % groups, "v": np.arange(rows, dtype=float)}
     return pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), **columns})
 
@@ -76,8 +85,8 @@ def rows_of(second: float, rows: int, groups: int) -> pa.Table:
 class Fed:
     """A lake with a stream on each of some tables, and how far its time has come."""
 
-    def __init__(self, folder: Path, streams: int) -> None:
-        self.lake = Lake(folder, settings=SETTINGS)
+    def __init__(self, folder: Path, streams: int = 1, settings: Settings = SETTINGS) -> None:
+        self.lake = Lake(folder, settings=settings)
         self._second = 0.0
         for number in range(streams):
             self.lake.sql(f"CREATE TABLE m{number} (ts TIMESTAMP, g BIGINT, v DOUBLE)")
@@ -86,12 +95,31 @@ class Fed:
                 f"INTO o{number} AS SELECT _twstart AS at, avg(v + {number}) AS v FROM %%trows"
             )
 
-    def round(self, streams: Sequence[int], rows: int = 100, groups: int = 10) -> float:
-        """Write a commit for some streams; return the processor seconds of the round that takes them."""
-        self._second += 5
-        for number in streams:
-            path = f"{self.lake.root}/main/m{number}"
-            write_deltalake(path, rows_of(self._second, rows, groups), mode="append")
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lake.close()
+
+    def write(self, number: int, rows: int = 100, groups: int = 10, apart: int = 0) -> None:
+        """Commit rows to a table."""
+        path = f"{self.lake.root}/main/m{number}"
+        write_deltalake(path, rows_of(self._second, rows, groups, apart), mode="append")
+
+    def round(
+        self,
+        streams: Sequence[int] = (0,),
+        rows: int = 100,
+        groups: int = 10,
+        *,
+        apart: int = 0,
+        commits: int = 1,
+    ) -> float:
+        """Write commits for some streams; return the processor seconds of the round that takes them."""
+        for _ in range(commits):
+            self._second += max(5, apart * rows)
+            for number in streams:
+                self.write(number, rows, groups, apart)
         begun = time.process_time()
         reports = self.lake.tick_once()
         seconds = time.process_time() - begun
@@ -108,42 +136,111 @@ class Fed:
         return (time.process_time() - begun) / 20
 
 
-def _mean(step: Callable[[], float]) -> float:
-    return sum(step() for _ in range(REPEATED)) / REPEATED
+def _mean(step: Callable[[], float], repeated: int = REPEATED) -> float:
+    return sum(step() for _ in range(repeated)) / repeated
+
+
+def _of_streams(folder: Path, streams: int, step: Callable[[Fed], float]) -> float:
+    with Fed(folder, streams) as fed:
+        fed.round(range(streams))
+        fed.round(range(streams))
+        return _mean(lambda: step(fed))
+
+
+def _look(folder: Path, streams: int) -> float:
+    return _of_streams(folder, streams, Fed.look)
+
+
+def _round(folder: Path, streams: int) -> float:
+    return _of_streams(folder, streams, lambda fed: fed.round(range(streams)))
+
+
+def _rows(folder: Path, rows: int) -> float:
+    with Fed(folder) as fed:
+        return _mean(lambda: fed.round(rows=rows))
+
+
+def _groups(folder: Path, groups: int) -> float:
+    with Fed(folder) as fed:
+        fed.round(rows=groups, groups=groups)
+        return _mean(fed.round)
+
+
+def _windows(folder: Path, windows: int) -> float:
+    """A row in each window of one group."""
+    with Fed(folder) as fed:
+        return _mean(lambda: fed.round(rows=windows, groups=1, apart=10))
+
+
+def _commits(folder: Path, commits: int) -> float:
+    with Fed(folder) as fed:
+        fed.round()
+        return _mean(lambda: fed.round(commits=commits), 3)
+
+
+def _files(folder: Path, files: int) -> float:
+    """The source has a file of each commit."""
+    with Fed(folder) as fed:
+        fed.round(commits=files)
+        return _mean(fed.round)
+
+
+def _outputs(folder: Path, files: int) -> float:
+    """The output has a file of each tick, as nothing puts them together."""
+    with Fed(folder, settings=replace(SETTINGS, compact_commits=0)) as fed:
+        for _ in range(files):
+            fed.round()
+        return _mean(fed.round)
+
+
+def _daemons(folder: Path, daemons: int) -> float:
+    """A renewal of the leases on :data:`LEASED` streams."""
+    folder.mkdir()
+    wanted = {f"{number:032x}" for number in range(LEASED)}
+    all_of_them = [
+        Leases(str(folder), Member(number, "h", "u", "s"), lambda: wanted, SystemClock())
+        for number in range(daemons)
+    ]
+    # Of many the last ones, when all have their part.
+    for leases in all_of_them:
+        leases.renew()
+    begun = time.process_time()
+    for leases in all_of_them[-REPEATED:]:
+        leases.renew()
+    return (time.process_time() - begun) / len(all_of_them[-REPEATED:])
+
+
+MEASURES: dict[str, tuple[Callable[[Path, int], float], Sequence[int]]] = {
+    "look": (_look, (4, 16, 48)),
+    "round": (_round, (4, 16, 48)),
+    "rows": (_rows, (100, 10_000, 100_000)),
+    "groups": (_groups, (1_000, 20_000, 160_000)),
+    "windows": (_windows, (10, 1_000, 20_000)),
+    "commits": (_commits, (1, 30, 300)),
+    "files": (_files, (10, 100, 1_000)),
+    "outputs": (_outputs, (10, 100, 400)),
+    "daemons": (_daemons, (1, 10, 100)),
+}
+"""How a step is measured in a folder that is not there yet, and at which sizes: a look by sources, a round by
+the streams that tick; a tick of one stream by its rows, groups known, windows closed, commits behind, files
+of the source and of the output; a renewal of the leases by daemons."""
 
 
 def measured(say: Callable[[str], None] = lambda _: None) -> Costs:
     """Measure all costs at three sizes each, and fit them."""
-    looks, rounds, rows, groups = {}, {}, {}, {}
+    costs = {}
     with tempfile.TemporaryDirectory(prefix="lakestream-scale-") as folder:
-        for streams in (4, 16, 48):
-            fed = Fed(Path(folder, f"streams{streams}"), streams)
-            fed.round(range(streams))
-            fed.round(range(streams))
-            looks[streams] = _mean(fed.look)
-            rounds[streams] = _mean(lambda fed=fed, n=streams: fed.round(range(n)))  # type: ignore[misc]
-            fed.lake.close()
-        for count in (100, 10_000, 100_000):
-            fed = Fed(Path(folder, f"rows{count}"), 1)
-            rows[count] = _mean(lambda fed=fed, n=count: fed.round([0], rows=n))  # type: ignore[misc]
-            fed.lake.close()
-        for count in (1_000, 20_000, 160_000):
-            fed = Fed(Path(folder, f"groups{count}"), 1)
-            fed.round([0], rows=count, groups=count)
-            groups[count] = _mean(lambda fed=fed: fed.round([0]))  # type: ignore[misc]
-            fed.lake.close()
-    for name, found in {"look": looks, "round": rounds, "rows": rows, "groups": groups}.items():
-        say(f"{name}: " + ", ".join(f"{size}: {seconds * 1e3:.1f} ms" for size, seconds in found.items()))
-    lines = [fitted([*found], [*found.values()]) for found in (looks, rows, groups, rounds)]
-    return Costs(*lines)
+        for name, (measure, sizes) in MEASURES.items():
+            found = {size: measure(Path(folder, f"{name}{size}"), size) for size in sizes}
+            say(f"{name}: " + ", ".join(f"{size}: {seconds * 1e3:.1f} ms" for size, seconds in found.items()))
+            costs[name] = fitted([*found], [*found.values()])
+    return Costs(**costs)
 
 
 def taken(streams: int, ticking: Sequence[Sequence[int]]) -> float:
     """Return the processor seconds of rounds in which these streams tick, of a lake with some."""
-    with tempfile.TemporaryDirectory(prefix="lakestream-scale-") as folder:
-        fed = Fed(Path(folder), streams)
+    scratch = tempfile.TemporaryDirectory(prefix="lakestream-scale-")
+    with scratch as folder, Fed(Path(folder), streams) as fed:
         fed.round(range(streams))
         fed.round(range(streams))
-        seconds = sum(fed.round(one) for one in ticking)
-        fed.lake.close()
-        return seconds
+        return sum(fed.round(one) for one in ticking)

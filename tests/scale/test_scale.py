@@ -12,7 +12,17 @@ from tests.scale.simulation import Load, expected, simulated
 if TYPE_CHECKING:
     from pathlib import Path
 
-COSTS = Costs(Cost(0.001, 1e-5), Cost(0.04, 1e-6), Cost(0.04, 1e-9), Cost(0.02, 0.02))
+COSTS = Costs(
+    look=Cost(0.001, 1e-5),
+    round=Cost(0.02, 0.02),
+    rows=Cost(0.04, 1e-6),
+    groups=Cost(0.04, 1e-9),
+    windows=Cost(0.04, 1e-5),
+    commits=Cost(0.04, 1e-3),
+    files=Cost(0.04, 1e-6),
+    outputs=Cost(0.04, 1e-6),
+    daemons=Cost(0.001, 1e-4),
+)
 
 
 def test_a_line_through_costs_is_found() -> None:
