@@ -19,7 +19,7 @@ from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
 from lakestream.storage.records.keyed import is_behind_copies, put_back, renew_copies
-from lakestream.storage.tables.copies import Batches, copied_tables
+from lakestream.storage.tables.copies import Batches, Copies, copied_tables
 from lakestream.storage.tables.own import last_said
 from lakestream.storage.tables.table import Table, is_table
 from lakestream.storage.writes.mending import can_mend, damage_of, go_back, mend, put_aside
@@ -243,16 +243,15 @@ class Repair:
             if not found and name in copied and is_behind_copies(path):
                 found = [_older(where, path, "REGISTRY_REWOUND")]
             for one in found:
-                remedy = self._remedy(name, is_copied=name in copied) if one.remedy == "mend" else one.remedy
-                yield replace(one, remedy=remedy)
+                yield replace(one, remedy=self._remedy(name)) if one.remedy == "mend" else one
 
-    def _remedy(self, name: str, *, is_copied: bool) -> Remedy:
+    def _remedy(self, name: str) -> Remedy:
         """Return what would be done about damage of a table of lakestream's own."""
         if name in self.at.registry.tick_logs():
             return "mend" if can_mend(self.at.layout.system_path(name)) else "files"
         if name == _OUTBOX:
             return "events"
-        return "copies" if is_copied else "rewind"
+        return "copies" if Copies(self.at.layout.system_path(name)).are_kept() else "rewind"
 
     def _rewound(self) -> Iterator[Finding]:
         """Yield the list of streams where it was put back from an older copy, or is gone."""
@@ -357,6 +356,7 @@ def recover(at: Workspace) -> None:
         with suppress(LakestreamError):  # what is damaged is named when it is read
             for path, known in _known_versions(at).items():
                 torn += _recovered(at, Path(path), known)
+            at.layout.copy_marker()
             for name in copied_tables(at.layout.system_root):
                 renew_copies(at.layout.system_path(name))
             outbox = at.layout.system_path(_OUTBOX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakestream.language import model
+    from lakestream.notify.deliveries import Delivery
     from lakestream.observation.expectations import ExpectationStatus
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.places.claims import Work
@@ -123,12 +125,19 @@ def _behind(commits: int, seconds: float | None) -> str:
     return f"{commits:,} commit{'' if commits == 1 else 's'} behind{age}"
 
 
+def _held(at: Workspace) -> list[Delivery]:
+    """Return the deliveries that streams wait for; none where that table is damaged, as ``check`` says."""
+    with suppress(StorageError):
+        return [delivery for delivery in at.deliveries.all() if delivery.holds]
+    return []
+
+
 def stream_statuses(at: Workspace) -> list[StreamStatus]:
     """Return the state of every stream; starts no Spark."""
     last = at.registry.last_of_all()
     seen: dict[str, tuple[int | None, str | None]] = {}
     jobs = [job for job in at.registry.recalculations() if job.is_open]
-    held = [delivery for delivery in at.deliveries.all() if delivery.holds]
+    held = _held(at)
     done = works(at.layout)
     found = []
     for record in at.registry.streams():

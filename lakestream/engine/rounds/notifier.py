@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from lakestream.storage.places.leases import MAINTENANCE
 from lakestream.storage.places.lock import try_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lakestream.clock import Clock
     from lakestream.language.model import Notification
@@ -129,30 +130,36 @@ class Notifier:
         notified = self._notified()
         has_nobody = not notified and self._dispatcher is None
         self._nobody_as_of = self.registry.seen() if has_nobody else None
-        if notified and self._dispatcher is None:
-            self._lock = sending_lock(self.layout, shared=self.only is not None)
-            if self._lock is not None:
-                from lakestream.notify.dispatcher import Dispatcher
 
-                check_alerts(self.settings.alert_urls, self.settings.notify_hosts)
-                self._begin(ALERTS, self.settings.alert_urls)
-                self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
-        if self._dispatcher is not None:
+        def can_be_told(batch: Batch) -> bool | None:
+            return batch.stream_id == ALERTS or has_happened(self.registry, batch.app, batch.number)
 
-            def can_be_told(batch: Batch) -> bool | None:
-                return batch.stream_id == ALERTS or has_happened(self.registry, batch.app, batch.number)
-
-            try:
+        with self._said_once():
+            if notified and self._dispatcher is None:
+                self._start()
+            if self._dispatcher is not None:
                 self._dispatcher.follow(notified, can_be_told)
-            except StorageError as error:
-                # Streams go on; one that has events says so itself.
-                self._say(f"events are not sent: {error}")
 
-    def _say(self, problem: str) -> None:
-        """Say once what keeps events from being sent."""
-        if problem != self._said:
-            self._said = problem
-            _log.error("%s", problem)
+    def _start(self) -> None:
+        """Take the right to send, unless another process has it."""
+        from lakestream.notify.dispatcher import Dispatcher
+
+        self._lock = self._lock or sending_lock(self.layout, shared=self.only is not None)
+        if self._lock is not None:
+            check_alerts(self.settings.alert_urls, self.settings.notify_hosts)
+            self._begin(ALERTS, self.settings.alert_urls)
+            self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
+
+    @contextmanager
+    def _said_once(self) -> Iterator[None]:
+        """Say once what keeps events from being sent: streams go on, and events wait."""
+        try:
+            yield
+        except StorageError as error:
+            problem = f"events are not sent: {error}"
+            if problem != self._said:
+                self._said = problem
+                _log.error("%s", problem)
 
     def is_blocked(self, uuid: str) -> bool:
         """Return whether a stream waits until its events have been sent."""
@@ -161,13 +168,15 @@ class Notifier:
     def drain(self) -> None:
         """Wait until targets have everything, or could not be reached."""
         if self._dispatcher is not None:
-            self._dispatcher.drain()
+            with self._said_once():
+                self._dispatcher.drain()
 
     def close(self) -> None:
         """Stop sending, and let another process do it."""
         self._nobody_as_of = None
         if self._dispatcher is not None:
-            self._dispatcher.close()
+            with self._said_once():
+                self._dispatcher.close()
             self._dispatcher = None
         if self._lock is not None:
             self._lock.close()

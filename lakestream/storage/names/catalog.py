@@ -63,7 +63,6 @@ class Catalog:
                 "description": "string",
             },
             "id",
-            is_copied=True,
         )
 
     # --- databases ------------------------------------------------------------------------------

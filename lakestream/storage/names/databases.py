@@ -29,7 +29,6 @@ class Databases:
             layout.system_path("databases"),
             {"name": "string", "created_us": "bigint"},
             "name",
-            is_copied=True,
         )
 
     def names(self) -> list[str]:

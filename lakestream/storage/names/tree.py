@@ -52,7 +52,6 @@ class Tree:
             layout.system_path("tree"),
             {"path": "string", "nodes": "string", "mapping": "string"},
             "path",
-            is_copied=True,
         )
         self._known_databases = Known(_database, lambda known: str(known[0]))
         columns = {

@@ -117,6 +117,7 @@ def restore(backup: str, to: str) -> Backup:
     said = json.loads(files.read_bytes(backup, LIST))
     for name in sorted(said["contents"], key=lambda one: Path(one).name == MARKER):
         files.write_bytes(layout.root, name, said["contents"][name].encode())
+    layout.copy_marker()
     return Backup(len(sizes), sum(sizes.values()), len(sizes), tuple(sorted(said["outside"])))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from lakestream.errors import LakeError, StatementError, StorageError
@@ -15,6 +16,8 @@ FORMAT_VERSION = 1
 
 SYSTEM_FOLDER = "_lakestream"
 MARKER = "lake.json"
+COPIES = "copies"
+"""The folder of copies of what else would be lost with one file, among the lake's own."""
 _HERE = "./"
 _MAX_NAME = 128
 _MAX_SEGMENT = 240
@@ -152,7 +155,7 @@ class Layout:
     def exists(self) -> bool:
         """Return whether a lake was made here."""
         if self.is_local:
-            return files.exists(self.system_root, MARKER)
+            return files.exists(self.system_root, MARKER) or files.exists(self._copies, MARKER)
         try:  # a store says why it refuses only where it is asked for content
             files.read_bytes(self.system_root, MARKER)
         except FileNotFoundError:
@@ -172,6 +175,12 @@ class Layout:
         self.make_folders()
         if not self.exists():
             files.write_bytes(self.system_root, MARKER, _marker(timezone))
+        self.copy_marker()
+
+    def copy_marker(self) -> None:
+        """Keep a copy of what is said of the lake, unless there is one: on a local disk."""
+        if self.is_local and not files.exists(self._copies, MARKER):
+            files.write_bytes(self._copies, MARKER, json.dumps(self._marked()).encode())
 
     def marker(self) -> tuple[str, str]:
         """Return the path and the text of the file that says that a lake is here."""
@@ -179,15 +188,39 @@ class Layout:
 
     def timezone(self) -> str:
         """Return the time zone that the lake was made with: days and longer windows follow it."""
-        return str(json.loads(files.read_bytes(self.system_root, MARKER)).get("timezone", "UTC"))
+        return str(self._marked().get("timezone", "UTC"))
+
+    @property
+    def _copies(self) -> str:
+        return files.join(self.system_root, COPIES)
+
+    def _marked(self) -> dict[str, Any]:
+        """Return what is said of the lake. Raises StorageError REGISTRY_DAMAGED."""
+        marker = files.join(self.system_root, MARKER)
+        try:
+            found = json.loads(files.read_bytes(self.system_root, MARKER))
+        except (FileNotFoundError, ValueError):
+            found = None
+        if isinstance(found, dict):
+            return found
+        copy = files.join(self._copies, MARKER)
+        hint = f"write {_marker('the time zone of the lake').decode()} into it, or put it back from a backup"
+        raise StorageError(
+            "REGISTRY_DAMAGED",
+            f"{marker}, which says what the lake is, cannot be read",
+            hint=f"put it back: cp '{copy}' '{marker}'" if files.exists(self._copies, MARKER) else hint,
+        )
 
     def check(self) -> None:
-        """Raise LakeError LAKE_NOT_FOUND when there is none, LAKE_TOO_NEW when its format is a later one."""
+        """Raise LakeError LAKE_NOT_FOUND when there is none, LAKE_TOO_NEW when its format is a later one.
+
+        StorageError REGISTRY_DAMAGED when what says so cannot be read.
+        """
         if not self.exists():
             raise LakeError(
                 "LAKE_NOT_FOUND", f"there is no lake at {self.root}", hint="make one with: lakestream init"
             )
-        found = json.loads(files.read_bytes(self.system_root, MARKER)).get("format", 0)
+        found = self._marked().get("format", 0)
         if found > FORMAT_VERSION:
             raise LakeError(
                 "LAKE_TOO_NEW",

@@ -83,10 +83,8 @@ class Definitions:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._queries = KeyedTable(
-            layout.system_path("continuous_queries"), QUERY_COLUMNS, "name", is_copied=True
-        )
-        self._triggers = KeyedTable(layout.system_path("triggers"), TRIGGER_COLUMNS, "name", is_copied=True)
+        self._queries = KeyedTable(layout.system_path("continuous_queries"), QUERY_COLUMNS, "name")
+        self._triggers = KeyedTable(layout.system_path("triggers"), TRIGGER_COLUMNS, "name")
         self._known_queries = Known(self._query, lambda record: record.name)
         self._known_triggers = Known(self._trigger, lambda record: record.order)
 

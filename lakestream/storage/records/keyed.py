@@ -12,6 +12,7 @@ import shutil
 import threading
 from collections import Counter
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -145,7 +146,7 @@ class KeyedTable:
     """Rows by one text key, with all columns also where an older lakestream wrote them.
 
     Reading a table that was never written makes none. Several threads may use one; ``writing`` is entered
-    around each commit. ``is_copied``: of few rows that nothing else tells of, of which copies are kept.
+    around each commit. Copies of the rows are kept beside it, on a local disk: nothing else tells of them.
     """
 
     def __init__(
@@ -154,12 +155,10 @@ class KeyedTable:
         columns: Mapping[str, str],
         key: str,
         writing: Callable[[], AbstractContextManager[object]] = nullcontext,
-        *,
-        is_copied: bool = False,
     ) -> None:
         self.path = path
         self._writing = writing
-        self._copies = Copies(path) if is_copied and not files.is_uri(path) else None
+        self._copies = None if files.is_uri(path) else Copies(path)
         self._opened_as = _put_back[path]
         self._guard = threading.RLock()
         self._columns = dict(columns)
@@ -248,7 +247,7 @@ class KeyedTable:
             self._writable()  # what is checked is the version that is written on
             old = self.rows()
             check(old.values())
-            self._write([row], alike, {**old, row[self._key]: row})
+            self._commit([row], alike, {**old, row[self._key]: row})
 
     @retried
     def change(self, key: str, change: Callable[[Row | None], Row]) -> None:
@@ -280,7 +279,7 @@ class KeyedTable:
             gone = [key for key in keys if key in old]
             if gone:
                 left = {key: row for key, row in old.items() if key not in gone}
-                self._write([], self._among(gone), left)
+                self._commit([], self._among(gone), left)
 
     @retried
     def _put(self, new: dict[str, Row]) -> None:
@@ -291,7 +290,7 @@ class KeyedTable:
         old = self.rows()
         # What is written must match the predicate of what it replaces: new keys stand in it too.
         replaced = self._among(new) if any(key in old for key in new) else None
-        self._write(list(new.values()), replaced, {**old, **new})
+        self._commit(list(new.values()), replaced, {**old, **new})
 
     def _among(self, keys: Iterable[str]) -> str:
         return f"{delta_name(self._key)} IN ({', '.join(map(delta_text, keys))})"
@@ -302,15 +301,11 @@ class KeyedTable:
             self._is_writable = True
         return self._table
 
-    def _write(self, rows: list[Row], replaced: str | None, then: dict[str, Row]) -> None:
+    def _commit(self, rows: list[Row], replaced: str | None, then: dict[str, Row]) -> None:
         """Write rows in the place of others (a predicate); ``then`` is the whole if nobody else wrote."""
-        import pyarrow as pa
-
         table = self._writable()
         before = table.version
-        data = pa.Table.from_pylist(rows, schema=table.schema)
-        with committing(table):
-            write_rows(table, data, replace=replaced, commit_properties=own())
+        _write(table, rows, replaced)
         gone = self._rows.keys() - then.keys()
         if table.version == before + 1:
             self._rows, self._version = then, table.version
@@ -318,6 +313,15 @@ class KeyedTable:
             whole, changed = self.rows(), {row[self._key] for row in rows}
             self._copies.keep(Form(self._columns, self._key, self._version), whole, before, changed, gone)
         compact(table, _COMPACT_AFTER)
+
+
+def _write(table: Table, rows: list[Row], replaced: str | None = None) -> None:
+    """Write rows, in the place of those of a predicate."""
+    import pyarrow as pa
+
+    data = pa.Table.from_pylist(rows, schema=table.schema)
+    with committing(table):
+        write_rows(table, data, replace=replaced, commit_properties=own())
 
 
 def compact(table: Table, files: int) -> None:
@@ -343,9 +347,8 @@ def put_back(path: str, aside: str) -> list[str]:
             hint="put it back from a backup",
         )
     done = [put_aside(Path(path), Path(aside))] if Path(path).exists() else []
-    open_system(path, form.columns)
-    KeyedTable(path, form.columns, form.key).put(rows)
-    renew_copies(path)
+    _write(open_system(path, form.columns), rows)
+    copies.keep_all(replace(form, version=Table.open(path).version), {row[form.key]: row for row in rows})
     _put_back[path] += 1
     return [*done, f"{path} was written anew of the copies of its rows: {len(rows):,}"]
 

@@ -91,9 +91,7 @@ class Registry:
     ) -> None:
         tables = tables or Tables()
         self.states, self.opened = SavedStates(layout, tables), SavedStates(layout, tables, "opened")
-        self._streams = KeyedTable(
-            layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing, is_copied=True
-        )
+        self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing)
         self._is_held = False
         self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
         path = layout.system_path("recalculations")

@@ -50,7 +50,7 @@ class Tokens:
     """The tokens of one lake. They are random, so that a plain hash of one tells nothing of it."""
 
     def __init__(self, layout: Layout) -> None:
-        self._rows = KeyedTable(layout.system_path("tokens"), _COLUMNS, "name", is_copied=True)
+        self._rows = KeyedTable(layout.system_path("tokens"), _COLUMNS, "name")
 
     def issue(self, name: str, scope: Scope, databases: Sequence[str], now_us: int) -> str:
         """Make a token and return its text, which is told this once (``now_us``: µs since 1970 UTC).

@@ -1,4 +1,4 @@
-"""Copies of a small table's rows, a file each, beside the lake's own tables: for when one is damaged.
+"""Copies of a table's rows as JSON, beside the lake's own tables: for when one is damaged.
 
 They are written behind the commit that they are of, and are not forced to the disk: a power cut may leave
 them older, or torn, so that the first process after it makes them anew. Local disks only.
@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+from lakestream.storage.places.layout import COPIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     Row = dict[str, Any]
 
-FOLDER = "copies"
-_FORM, _NOTE, _IN_USE = "_form.json", "_noted.json", "-in-use"
+_NOTE, _IN_USE = "_noted.json", "-in-use"
+_OF_A_COMMIT = re.compile(r"\d{20}\.json")
+_WHOLE_AFTER = 64
+"""After so many commits all rows are written into one file, and those of the commits go."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,48 +42,62 @@ class Form:
     version: int
 
 
+@dataclass(frozen=True)
+class Copy:
+    """What one commit made of a table's rows, or all of them (``since`` no version: None)."""
+
+    form: Form
+    since: int | None
+    rows: list[Row]
+    gone: list[str]
+
+    @classmethod
+    def read(cls, file: Path) -> Copy | None:
+        """Return what a file holds, None where it is torn or gone."""
+        found = _read(file)
+        return cls(**{**found, "form": Form(**found["form"])}) if found else None
+
+
 class Copies:
-    """The copies of the rows of the table at ``path``."""
+    """The copies of the rows of the table at ``path``: a file for each commit, named by its version."""
 
     def __init__(self, path: str) -> None:
-        self.folder = Path(path).parent / FOLDER / Path(path).name
+        self.folder = Path(path).parent / COPIES / Path(path).name
 
     def are_kept(self) -> bool:
         """Return whether there are any, or were."""
-        return (self.folder / _FORM).is_file()
+        return bool(self._files())
 
     def version(self) -> int:
         """Return the version of the table that they are of, -1 for none."""
-        form = self.form()
-        return -1 if form is None else form.version
+        files = self._files()
+        return int(files[-1].stem) if files else -1
 
     def keep(
         self, form: Form, rows: Mapping[str, Row], since: int, changed: Iterable[str], gone: Iterable[str]
     ) -> None:
         """Keep ``rows``, of which some have changed since a version and others are gone, by their keys.
 
-        All of them where the copies are of another version. What the disk refuses is said in the log: the
-        rows themselves are committed.
+        All of them where others' commits came in between, or many were kept apart. What the disk refuses is
+        said in the log: the rows themselves are committed.
         """
-        if self.version() != since:
+        files = self._files()
+        follows = bool(files) and int(files[-1].stem) == since == form.version - 1
+        if not follows or len(files) >= _WHOLE_AFTER:
             self.keep_all(form, rows)
             return
         with self.said_in_the_log():
-            for key in changed:
-                if key in rows:
-                    self.write(_named(key), rows[key])
-            for key in gone:
-                (self.folder / _named(key)).unlink(missing_ok=True)
-            self.write(_FORM, asdict(form))
+            self._write(Copy(form, since, [rows[key] for key in changed if key in rows], [*gone]))
 
     def keep_all(self, form: Form, rows: Mapping[str, Row]) -> None:
         """Keep ``rows`` and nothing else."""
         with self.said_in_the_log():
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True)
-            for key, row in rows.items():
-                self.write(_named(key), row)
-            self.write(_FORM, asdict(form))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            old = [*self.folder.iterdir()]
+            kept = self._write(Copy(form, None, [*rows.values()], []))
+            for file in old:
+                if file.name != kept:
+                    file.unlink(missing_ok=True)
 
     @contextmanager
     def said_in_the_log(self) -> Iterator[None]:
@@ -91,13 +109,17 @@ class Copies:
 
     def form(self) -> Form | None:
         """Return what the table is made of, None where that cannot be read."""
-        found = _read(self.folder / _FORM)
-        return Form(found["columns"], found["key"], found["version"]) if found else None
+        found = self._read()
+        return found[-1].form if found else None
 
     def rows(self) -> list[Row]:
-        """Return the rows that can be read."""
-        files = sorted(file for file in self.folder.glob("*.json") if file.name != _FORM)
-        return [row for row in map(_read, files) if row]
+        """Return the rows as the last commit left them, of what can be read."""
+        rows: dict[str, Row] = {}
+        for copy in self._read():
+            kept = {} if copy.since is None else rows
+            rows = {key: row for key, row in kept.items() if key not in copy.gone}
+            rows |= {row[copy.form.key]: row for row in copy.rows}
+        return [*rows.values()]
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a file whole: who reads has the old or the new content."""
@@ -105,15 +127,27 @@ class Copies:
         draft.write_text(json.dumps(content), encoding="utf-8")
         draft.replace(self.folder / name)
 
+    def _write(self, copy: Copy) -> str:
+        name = f"{copy.form.version:020}.json"
+        self.write(name, asdict(copy))
+        return name
+
+    def _files(self) -> list[Path]:
+        """Return the files of commits, in their order."""
+        try:
+            names = sorted(file.name for file in self.folder.iterdir())
+        except FileNotFoundError:
+            return []
+        return [self.folder / name for name in names if _OF_A_COMMIT.fullmatch(name)]
+
+    def _read(self) -> list[Copy]:
+        return [copy for copy in map(Copy.read, self._files()) if copy is not None]
+
 
 def copied_tables(system_root: str) -> list[str]:
     """Return the names of the tables of a lake that have copies."""
-    return sorted(form.parent.name for form in Path(system_root, FOLDER).glob(f"*/{_FORM}"))
-
-
-def _named(key: str) -> str:
-    """Return the name of the file of a key, which may hold anything."""
-    return f"{sha256(key.encode()).hexdigest()[:32]}.json"
+    folders = sorted(Path(system_root, COPIES).glob("*/"))
+    return [one.name for one in folders if Copies(str(Path(system_root, one.name))).are_kept()]
 
 
 def _read(file: Path) -> Row:

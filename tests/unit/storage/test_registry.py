@@ -133,16 +133,16 @@ def test_two_writers_at_once_lose_nothing(layout: Layout, monkeypatch: pytest.Mo
     one, other = Registry(layout), Registry(layout)
     one.add(record())
     one.add(record("u2", "t"))
-    whole = KeyedTable._write
+    whole = KeyedTable._commit
 
     def late(table: KeyedTable, *arguments: Any) -> None:
-        monkeypatch.setattr(KeyedTable, "_write", whole)
+        monkeypatch.setattr(KeyedTable, "_commit", whole)
         other.update("u1", retry_us=1)  # between the look of the first one and its write
         whole(table, *arguments)
 
-    monkeypatch.setattr(KeyedTable, "_write", late)
+    monkeypatch.setattr(KeyedTable, "_commit", late)
     one.update("u1", status="Stopped")
-    monkeypatch.setattr(KeyedTable, "_write", late)
+    monkeypatch.setattr(KeyedTable, "_commit", late)
     one.update("u2", status="Failed")
     found = {stream.uuid: stream for stream in one.streams()}
     assert found == {stream.uuid: stream for stream in Registry(layout).streams()}
