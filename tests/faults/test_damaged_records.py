@@ -189,7 +189,12 @@ def test_a_damaged_table_is_repaired(story: Story, name: str, damage: Callable[[
         assert (story.minutes("o"), story.minutes("oc")) == ([0, 1, 2, 3], [0, 2])
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+def empty_amid(table: Path) -> None:
+    """Leave a commit empty that others follow on: to delta-rs it is one without changes."""
+    sorted(table.glob("_delta_log/*.json"))[-2].write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, empty_amid])
 def test_a_damaged_state_is_computed_anew_or_named(story: Story, damage: Callable[[Path], None]) -> None:
     for state in story.of("state").iterdir():
         damage(state)

@@ -63,15 +63,28 @@ def disagreement(path: str) -> str | None:
 
 def exchanged(path: str) -> str | None:
     """Return what :func:`disagreement` does where the last checkpoint has another size than the log notes."""
-    if files.is_uri(path):
-        return None
-    log = Path(path, _LOG)
+    version, noted = _noted(path)
     try:
-        noted = json.loads((log / "_last_checkpoint").read_bytes())
-        size = (log / f"{int(noted['version']):020}.checkpoint.parquet").stat().st_size
-    except (OSError, ValueError, KeyError, TypeError):
+        size = Path(path, _LOG, f"{version:020}.checkpoint.parquet").stat().st_size
+    except OSError:
         return None
-    return disagreement(path) if size != noted.get("sizeInBytes", size) else None
+    return disagreement(path) if noted not in (None, size) else None
+
+
+def noted_checkpoint(path: str) -> int:
+    """Return the version of the last checkpoint that a log on a local disk notes; -1: none."""
+    return _noted(path)[0]
+
+
+def _noted(path: str) -> tuple[int, int | None]:
+    """Return the version and the size that a log notes of its last checkpoint; -1 for none, or in a store."""
+    if files.is_uri(path):
+        return -1, None
+    try:
+        noted = json.loads(Path(path, _LOG, "_last_checkpoint").read_bytes())
+        return int(noted["version"]), noted.get("sizeInBytes")
+    except (OSError, ValueError, KeyError, TypeError):
+        return -1, None
 
 
 def _checkpoints(path: str) -> dict[int, list[Path]]:

@@ -17,7 +17,7 @@ from lakestream.storage.columns.types import spark_type_of
 from lakestream.storage.places import files
 from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.tables.ahead import Ahead
-from lakestream.storage.tables.checkpoints import exchanged
+from lakestream.storage.tables.checkpoints import exchanged, noted_checkpoint
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name
 
@@ -132,10 +132,20 @@ class _CommitFiles:
 
         delta-rs takes it for a commit without changes, and goes on from there when the file is put back.
         """
-        while (stamp := self.stamp(version)[1]) is not None:
-            if not stamp.size:
-                raise _unreadable(self._path, f"the commit of version {version} is an empty file")
+        while self._is_there(version):
             version += 1
+
+    def refuse_empty_before(self, version: int) -> None:
+        """Raise TABLE_UNREADABLE where one of the commits that a version is read of is an empty file."""
+        lasting = noted_checkpoint(self._path)
+        while version > lasting and self._is_there(version):
+            version -= 1
+
+    def _is_there(self, version: int) -> bool:
+        stamp = self.stamp(version)[1]
+        if stamp is not None and not stamp.size:
+            raise _unreadable(self._path, f"the commit of version {version} is an empty file")
+        return stamp is not None
 
 
 class _OlderVersions:
@@ -284,7 +294,8 @@ class Table:
             return self._handle.version()
 
     def _take(self, handle: DeltaTable) -> None:
-        self._commits.refuse_empty(handle.version())
+        self._commits.refuse_empty_before(handle.version())
+        self._commits.refuse_empty(handle.version() + 1)
         if (why := exchanged(self.path)) is not None:
             raise _unreadable(self.path, why)
         self._handle = handle

@@ -83,6 +83,22 @@ def test_an_empty_commit_is_no_commit(path: Path) -> None:
         read_commits(str(path), 0, 1)
 
 
+@pytest.mark.parametrize(("checkpoint", "refused"), [(None, True), (1, True), (2, False), (3, False)])
+def test_an_empty_commit_amid_others_is_no_commit_either(
+    path: Path, checkpoint: int | None, *, refused: bool
+) -> None:
+    """To delta-rs it is one without rows; what a checkpoint stands for is not read."""
+    for value in (3, 4, 5):
+        if checkpoint == Table.open(str(path)).version:
+            Table.open(str(path)).handle.create_checkpoint()
+        write_deltalake(str(path), pa.table({"a": [value]}), mode="append")
+    (path / commit_name(2)).write_bytes(b"")
+    if refused:
+        unreadable(path, "the commit of version 2 is an empty file")
+    else:
+        assert len(Table.open(str(path)).handle.file_uris()) == 5
+
+
 def test_a_kept_handle_waits_for_an_empty_commit_to_be_put_back(path: Path) -> None:
     table = Table.open(str(path))
     write_deltalake(str(path), pa.table({"a": [3]}), mode="append")
