@@ -1,10 +1,11 @@
 """Materialized views of drawn queries over drawn tables with keys of any type, against DuckDB.
 
 ``python -m tests.properties.wide --count 100 --seed 7``. Each history has three Delta tables that others
-write (rows that are added, changed, merged, deleted, files that are put together, partitions), and four views
-with joins, subqueries, UNION in each other, window functions, windows, and views over views; its changes are
-cut into commits and ticks at random, with crashes between. In the end each view holds what DuckDB gives of
-its query over the tables as they are.
+write (rows that are added, changed, merged, deleted, files that are put together, partitions of odd values),
+in one or two databases, a stream with EXACT(ALL) from one of them, and four views with joins, subqueries,
+UNION in each other, window functions, windows, sessions, and views over views and over what the stream
+writes, so that a change comes by several ways; its changes are cut into commits and ticks at random, with
+crashes between. In the end each view holds what DuckDB gives of its query over the tables as they are.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ SMALL = ("int", "bigint", "double", "string", "boolean", "date", "timestamp")
 """The types of keys that the small path computes, without a JVM."""
 
 NAMES = ("a", "b", "c")
+PLAIN = (None, "x", "", "..", "-1", "2025-01-01", "__HIVE_DEFAULT_PARTITION__")
+ODD = (*PLAIN, " ", "%", "/", "x=%2F", "ä' b", "a:b")
+"""Texts that are no plain name of a folder; of those beyond ``PLAIN`` only Spark reads the changes."""
+STREAM = "so"
+"""The table that the stream of a history writes: a row for each closed minute."""
 
 
 @dataclass
@@ -63,8 +69,47 @@ class World:
     random: Random
     folder: Path
     kind: str
+    spark: bool = False
     ids: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in NAMES})
+    texts: tuple[str | None, ...] = ("x", "y")
+    names: tuple[str, ...] = NAMES
+    stream: str = ""
     _next: int = 0
+
+    def draw(self) -> None:
+        """Draw what texts there are, in which databases the tables are, and a stream from them."""
+        choose = self.random.choice
+        self.texts = choose([("x", "y"), (*self.random.sample(ODD if self.spark else PLAIN, 3),)])
+        self.names = choose([NAMES, NAMES, ("a", "other.b", "c"), ("other.a", "other.b", "c")])
+        if self.random.random() < 0.4:
+            a, b, _ = self.random.sample(self.names, 3)
+            how = choose(["JOIN", "LEFT JOIN", "SEMI JOIN"])
+            shown = choose(["max(p.v)", "sum(p.id)", "count(DISTINCT p.g)"])
+            rows = f"FROM {a} p {how} {b} q ON q.g = p.g WHERE p.ts >= {{low}} AND p.ts < {{high}}"
+            self.stream = f"{a}: SELECT {{low}} AS at, count(*) AS k, {shown} AS n {rows}"
+
+    def create(self, lake: Lake) -> None:
+        """Have a lake know the tables, and make the stream."""
+        lake.sql("CREATE DATABASE other")
+        for name, full in zip(NAMES, self.names, strict=True):
+            lake.sql(f"CREATE TABLE {full} LOCATION '{self.folder}/{name}' TIMESTAMP BY ts")
+        if self.stream:
+            source, _, query = self.stream.partition(": ")
+            lake.sql(
+                f"CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM {source} "
+                f"STREAM_OPTIONS(FILL_HISTORY | EXACT(ALL)) INTO {STREAM} (at, k, n) AS "
+                + query.format(low="_twstart", high="_twend")
+            )
+
+    def closed_windows(self) -> str:
+        """Return DuckDB's query of what the stream writes."""
+        source, _, query = self.stream.partition(": ")
+        rows = query.format(low="w", high="w + INTERVAL 1 MINUTE").replace("w AS at, ", "", 1)
+        minutes = "generate_series(time_bucket(INTERVAL 1 MINUTE, min(ts)), max(ts) - INTERVAL 1 MINUTE, "
+        return (
+            f"SELECT w AS at, r.* FROM (SELECT unnest({minutes}INTERVAL 1 MINUTE)) AS w FROM {source}) m, "
+            f"LATERAL ({rows}) r"
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -79,11 +124,17 @@ class World:
             DeltaTable.create(
                 str(self.folder / name),
                 schema=self.schema,
-                partition_by=["g"] if self.random.random() < 0.3 else None,
+                partition_by=self._folders(),
                 configuration={"delta.enableChangeDataFeed": "true"},
             )
             if self.random.random() < 0.8:
                 self._add(name)
+
+    def _folders(self) -> list[str] | None:
+        """Draw what a table is partitioned by."""
+        is_folder = self.kind != "struct" and (self.spark or self.kind not in ("timestamp", "string"))
+        found = self.random.choice([["g"], ["k"], ["k", "g"]] if is_folder else [["g"]])
+        return found if self.random.random() < 0.4 else None
 
     def change(self) -> None:
         """Commit a change of one of the tables."""
@@ -122,28 +173,48 @@ class World:
 
     def _row(self) -> dict[str, object]:
         at, choose = START + timedelta(seconds=self.random.randint(0, 400)), self.random.choice
-        return {"ts": at, "k": choose(KEYS[self.kind][1]), "g": choose("xy"), "v": choose([None, *range(5)])}
+        return {
+            "ts": at,
+            "k": choose(KEYS[self.kind][1]),
+            "g": choose(self.texts),
+            "v": choose([None, *range(5)]),
+        }
 
     def _value(self) -> str:
         return self.random.choice(["0", "3", "v + 1", "NULL"])
+
+    def rows_of(self, name: str) -> pa.Table:
+        """Return a table's rows, read by another one than lakestream."""
+        return DeltaTable(str(self.folder / name)).to_pyarrow_table()
 
     def database(self) -> duckdb.DuckDBPyConnection:
         """Return the tables as DuckDB has them."""
         connection = duckdb.connect()
         connection.execute("SET TimeZone = 'UTC'")
-        for name in NAMES:
-            rows = DeltaTable(str(self.folder / name)).to_pyarrow_table()
-            connection.register(f"rows_{name}", rows)
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows_{name}")
+        connection.execute("CREATE SCHEMA other")
+        for name, full in zip(NAMES, self.names, strict=True):
+            connection.register(f"rows_{name}", self.rows_of(name))
+            connection.execute(f"CREATE TABLE {full} AS SELECT * FROM rows_{name}")
+        if self.stream:
+            connection.execute(f"CREATE TABLE {STREAM} AS {self.closed_windows()}")
         return connection
 
 
 @dataclass(frozen=True)
 class View:
-    """A view's query; ``{bucket}`` and the like stand for what DuckDB has other words for."""
+    """A view's query; ``{bucket}`` and the like stand for what DuckDB has other words for.
+
+    ``theirs`` is DuckDB's query where it is another one.
+    """
 
     query: str
     columns: tuple[str, ...]
+    theirs: str = ""
+
+    @property
+    def expected(self) -> str:
+        """DuckDB's query."""
+        return (self.theirs or self.query).format(**THEIRS)
 
 
 @dataclass
@@ -152,12 +223,15 @@ class Drawing:
 
     random: Random
     spark: bool = False
+    names: tuple[str, ...] = NAMES
+    reads_stream: bool = False
     views: list[View] = field(default_factory=list)
 
     def view(self) -> View:
         """Draw a query."""
         ways: list[Callable[[], View]] = [self._united, self._named, self._grouped, self._top, self._rows]
-        ways += [self._bucketed] + [self._of_views] * 2 * bool(self.views) + [self._total]
+        ways += [self._bucketed] + [self._of_views] * 2 * bool(self.views) + [self._total, self._sessions]
+        ways += [self._diamond] * bool(self.views) + [self._of_stream] * 3 * self.reads_stream
         found = self.random.choice(ways)()
         self.views.append(found)
         return found
@@ -167,7 +241,7 @@ class Drawing:
 
     def _from(self) -> tuple[str, tuple[str, ...]]:
         """Draw what rows come from, and the names of what may be NULL or not of it."""
-        a, b, c = self.random.sample(NAMES, 3)
+        a, b, c = self.random.sample(self.names, 3)
         same = self._choose("p.k = q.k", "p.k = q.k", "p.k IS NOT DISTINCT FROM q.k", "p.g = q.g")
         more = self._choose("", "", " AND q.v > 1", " AND p.v > q.v")
         inner = f"(SELECT k, g, max(v) AS v, min(id) AS id FROM {b} GROUP BY k, g) q"
@@ -189,7 +263,7 @@ class Drawing:
 
     def _where(self, source: str) -> str:
         """Draw a condition on the rows."""
-        a, b = self.random.sample(NAMES, 2)
+        a, b = self.random.sample(self.names, 2)
         there = (
             f"EXISTS (SELECT 1 FROM {a} x WHERE x.k = p.k AND x.v > 1)",
             f"NOT EXISTS (SELECT 1 FROM {a} x WHERE x.k = p.k)",
@@ -266,6 +340,56 @@ class Drawing:
             f"SELECT {{start}} AS low, {aggregate} AS n FROM {source} GROUP BY {{bucket}}{key}", ("low", "n")
         )
 
+    def _sessions(self) -> View:
+        source = f"{self._choose(*self.names)} p{self._choose('', ' WHERE p.v > 0', ' WHERE p.id % 2 = 0')}"
+        gap, aggregate = self._choose("20", "45", "60"), self._choose("count(*)", "sum(p.v)", "max(p.id)")
+        key = self._choose("", "p.k", "p.g")
+        by = f"PARTITION BY {key} " if key else ""
+        late = f"p.ts - lag(p.ts) OVER ({by}ORDER BY p.ts) > INTERVAL {gap} SECOND AS late"
+        counted = f"count(*) FILTER (late) OVER ({by}ORDER BY ts ROWS UNBOUNDED PRECEDING) AS session"
+        cut = f"SELECT *, {counted} FROM (SELECT p.*, {late} FROM {source}) p"
+        return View(
+            f"SELECT session_window.start AS low, {aggregate} AS n FROM {source} "
+            f"GROUP BY session_window(p.ts, '{gap} seconds'){key and f', {key}'}",
+            ("low", "n"),
+            f"SELECT min(ts) AS low, {aggregate} AS n FROM ({cut}) p GROUP BY session{key and f', {key}'}",
+        )
+
+    def _of_stream(self) -> View:
+        a, number = self._choose(*self.names), self._choose(*(f"v{one}" for one in self._known()), "")
+        other = f"(SELECT n, count(*) AS k FROM {number} GROUP BY n)" if number else a
+        query = self._choose(
+            f"SELECT k, count(*) AS n FROM {STREAM} GROUP BY k",
+            f"SELECT k, n FROM {STREAM} WHERE n > 1",
+            f"SELECT o.k, count(p.v) AS n FROM {STREAM} o JOIN {a} p ON p.v = o.k GROUP BY o.k",
+            f"SELECT p.g AS k, sum(o.k) AS n FROM {a} p LEFT JOIN {STREAM} o ON o.k = p.v GROUP BY p.g",
+            f"SELECT p.k, o.k AS n FROM {STREAM} o JOIN {other} p ON p.k IS NOT NULL AND o.k = p.n"
+            if number
+            else f"SELECT k, n FROM {STREAM} UNION SELECT v, id FROM {a}",
+        )
+        return View(query, ("k", "n"))
+
+    def _known(self) -> list[int]:
+        return [number for number, view in enumerate(self.views) if view.columns == ("k", "n")]
+
+    def _diamond(self) -> View:
+        """Draw a view of one table, and of a view."""
+        known = self._known()
+        if not known:
+            return self._rows()
+        number, a = self.random.choice(known), self._choose(*self.names)
+        query = self._choose(
+            f"SELECT p.g AS k, count(l.n) AS n FROM {a} p LEFT JOIN v{number} l ON l.n = p.v GROUP BY p.g",
+            f"SELECT p.v AS k, l.n FROM {a} p JOIN v{number} l ON l.n = p.v",
+            f"SELECT v AS k, count(*) AS n FROM {a} WHERE v NOT IN (SELECT n FROM v{number} "
+            "WHERE n IS NOT NULL) GROUP BY v",
+            f"SELECT g AS k, max(v) AS n FROM {a} GROUP BY g "
+            f"HAVING max(v) > (SELECT count(*) FROM v{number})",
+            f"SELECT v AS k, id AS n FROM {a} UNION ALL SELECT {{whole}}, 0 FROM v{number}",
+            f"SELECT {{whole}} AS k FROM v{number} UNION SELECT v FROM {a}",
+        )
+        return View(query, ("k",) if query.endswith(f"SELECT v FROM {a}") else ("k", "n"))
+
     def _simple(self) -> View:
         return self.random.choice([self._rows, self._grouped, self._top])()
 
@@ -293,14 +417,13 @@ class Drawing:
             "SELECT n AS k, count(*) AS n FROM d GROUP BY n",
             "SELECT k, n FROM d WHERE n > 1",
             "SELECT DISTINCT k, 1 AS n FROM d",
-            f"SELECT d.k, e.v AS n FROM d JOIN {self._choose(*NAMES)} e ON e.k = d.k",
-            f"SELECT d.k, e.v AS n FROM d LEFT JOIN {self._choose(*NAMES)} e ON e.v = d.n",
+            f"SELECT d.k, e.v AS n FROM d JOIN {self._choose(*self.names)} e ON e.k = d.k",
+            f"SELECT d.k, e.v AS n FROM d LEFT JOIN {self._choose(*self.names)} e ON e.v = d.n",
         )
         return View(f"WITH d AS ({inner}) {outer}", ("k", "n"))
 
     def _of_views(self) -> View:
-        numbers = range(len(self.views))
-        known = [number for number in numbers if self.views[number].columns == ("k", "n")]
+        known = self._known()
         if not known:
             return self._rows()
         one, other = self.random.choice(known), self.random.choice(known)
@@ -332,17 +455,20 @@ class History:
     crashes: float = 0.3
     spark: bool = False
     seen: Counter[str] = field(default_factory=Counter)
+    worlds: type[World] = World
 
     def differences(self) -> list[str]:
         """Run it, and return what is other than it should be."""
         random, folder = Random(self.seed), mkdtemp(prefix="wide-")
-        world = World(random, Path(folder), random.choice([*KEYS] if self.spark else SMALL))
-        drawing, made = Drawing(random, self.spark), dict[int, View]()
+        kind = random.choice([*KEYS] if self.spark else SMALL)
+        world = self.worlds(random, Path(folder), kind, self.spark)
+        world.draw()
+        drawing = Drawing(random, self.spark, world.names, bool(world.stream))
+        made = dict[int, View]()
         try:
             world.make()
             with Lake(f"{folder}/lake", settings=_settings()) as lake:
-                for name in NAMES:
-                    lake.sql(f"CREATE TABLE {name} LOCATION '{folder}/{name}' TIMESTAMP BY ts")
+                world.create(lake)
                 for number in range(self.views):
                     view = drawing.view()
                     try:
@@ -367,7 +493,7 @@ class History:
             for one in made:
                 database.register(f"v{one}", lake.sql(f"SELECT * FROM v{one} LIMIT 0").to_arrow())
             try:
-                database.execute(view.query.format(**THEIRS))
+                database.execute(view.expected)
             except duckdb.Error as error:
                 self.seen[f"not for DuckDB {str(error)[:80]}"] += 1
                 raise NotOursError from None
@@ -394,15 +520,20 @@ class History:
         failed = [f"{one.name}: {one.last_error}" for one in lake.streams() if one.last_error]
         found = [f"{self.seed} {world.kind} {error}" for error in failed]
         with world.database() as database:
+            if world.stream:
+                found += _differences(f"{self.seed} {world.kind} {world.stream}", lake, database, STREAM)
             for number, view in made.items():
-                query = view.query.format(**THEIRS)
-                database.execute(f"CREATE TABLE v{number} AS {query}")
-                expected = alike(database.execute(f"SELECT * FROM v{number}").fetchall())
-                ours = alike(lake.sql(f"SELECT * FROM v{number}").fetchall())
-                if ours != expected:
-                    said = f"  found    {ours}\n  expected {expected}"
-                    found.append(f"{self.seed} {world.kind} v{number}: {view.query}\n{said}")
+                database.execute(f"CREATE TABLE v{number} AS {view.expected}")
+                about = f"{self.seed} {world.kind} v{number}: {view.query}"
+                found += _differences(about, lake, database, f"v{number}")
         return found
+
+
+def _differences(about: str, lake: Lake, database: duckdb.DuckDBPyConnection, name: str) -> list[str]:
+    """Say what is other in a table of the lake than in DuckDB's."""
+    expected = alike(database.execute(f"SELECT * FROM {name}").fetchall())
+    ours = alike(lake.sql(f"SELECT * FROM {name}").fetchall())
+    return [] if ours == expected else [f"{about}\n  found    {ours}\n  expected {expected}"]
 
 
 class NotOursError(Exception):

@@ -35,7 +35,7 @@ class OneOf:
         return self._sql(SPARK, times=True)
 
     def delta(self) -> str | None:
-        """Return the same for delta-rs."""
+        """Return the same for delta-rs, to which the NULL of a column of folders is an empty text."""
         return self._sql(DELTA, times=False)
 
     def _sql(self, quoting: Quoting, *, times: bool) -> str | None:
@@ -51,7 +51,8 @@ class OneOf:
         elif pa.types.is_date(kind):
             written = [f"DATE '{value}'" for value in _sorted(self.values.to_pylist())]
         elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            written = [*map(quoting.text, _sorted(self.values.to_pylist()))]
+            empty = [""] if quoting is DELTA and self.values.null_count else []
+            written = [*map(quoting.text, _sorted([*self.values.to_pylist(), *empty]))]
         elif times and pa.types.is_timestamp(kind) and kind.tz is not None:
             # Of times that are written as texts Spark would compare the texts.
             written = [f"timestamp_micros({value}L)" for value in _sorted(micros(self.values))]

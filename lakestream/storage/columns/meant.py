@@ -1,6 +1,7 @@
 """Rows as they are meant: event times of other kinds as timestamps, CHARs without the blanks at their end.
 
-A CHAR lies in some files filled with blanks and in others not, as it was written; it is the same text.
+A CHAR lies in some files filled with blanks and in others not, as it was written; it is the same text. The
+empty text of a column by which a table is partitioned is NULL, which delta-rs takes for a text.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 
 def meant_arrow(table: Table, rows: pa.Table, shown: Sequence[str]) -> pa.Table:
     """Return the columns ``shown`` of rows that were read of a table, as they are meant."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    for name in {*table.partition_columns} & {*rows.column_names}:
+        place = rows.column_names.index(name)
+        if pa.types.is_string(rows[name].type):
+            told = pc.if_else(pc.equal(rows[name], ""), pa.scalar(None, pa.string()), rows[name])
+            rows = rows.set_column(place, name, told)
     for name in _chars(table, rows.column_names):
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pc.utf8_rtrim(rows[name], " "))

@@ -35,7 +35,7 @@ NUMBER = "_ls_key"
 """The column with the number of a row's key: 64 bits of a hash."""
 
 BRANCH = "_ls_branch"
-"""The column with the number of the query between UNION ALL that a row is of, where there are several."""
+"""The column with the number of the part of a UNION ALL that a row is of, where there are several."""
 
 COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|varchar|char|decimal")
 """What begins the types whose equal values are written the same: not those of 0.0 and -0.0."""
@@ -62,7 +62,8 @@ class Share(StrEnum):
 class Branch:
     """A query between UNION, or UNION ALL: its keys, and how changes of tables lead to these.
 
-    Those of UNION ALL have a ``number``: a key of one is none of another. Those of UNION have the same keys.
+    Those of UNION have the same keys. Each part of a UNION ALL has a ``number``, which all queries of a UNION
+    within it share: a key of one part is none of another.
 
     ``narrowed`` are columns of reads of which only rows count that have the value of a key there: the read's
     view, the column, and the key's place. ``shown`` has the number (from 1) of the result column with the
@@ -203,12 +204,10 @@ def keys_of(calculation: Calculation) -> Keys:
     """Return by what keys the rows of a calculation fall apart; raises NotKeyedError."""
     query = _inlined(calculation.query.copy())
     _group_distinct(query)
-    is_distinct = _is_distinct(query)
-    every = [_Levels(select, is_distinct=is_distinct) for select in _branches(query, is_distinct=is_distinct)]
-    is_numbered = len(every) > 1 and not is_distinct
-    if is_distinct:
-        _share_keys(every)
-    found = [_keyed(levels, number, is_numbered=is_numbered) for number, levels in enumerate(every)]
+    parts = [_levels(part) for part in _parts(query)]
+    every = [levels for part in parts for levels in part]
+    numbers = [number if len(parts) > 1 else None for number, part in enumerate(parts) for _ in part]
+    found = [_keyed(*one, number) for one, number in zip(enumerate(every), numbers, strict=True)]
     hidden = _show([(branch, levels) for (branch, _), levels in zip(found, every, strict=True)])
     reads = _reads(query)
     led = Counter(lead.read.view for branch, _ in found for lead in branch.leads)
@@ -363,32 +362,32 @@ def _is_more(node: exp.Expr) -> bool:
     return isinstance(node, (exp.Query, exp.Window)) or is_aggregate_call(node)
 
 
-def _is_distinct(query: exp.Expr) -> bool:
-    """Return whether a query is a UNION whose rows are each there once."""
-    if isinstance(query, exp.Subquery) and READ not in query.meta:
-        return _is_distinct(query.this)
-    return isinstance(query, exp.Union) and bool(query.args.get("distinct"))
+def _parts(query: exp.Expr) -> list[list[exp.Select]]:
+    """Return the selects of the parts that UNION ALL joins: one, or several of a UNION.
 
-
-def _branches(query: exp.Expr, *, is_distinct: bool) -> list[exp.Select]:
-    """Return the selects of a query that UNION ALL joins, or UNION; raises NotKeyedError for others.
-
-    Where rows are each there once it does not matter whether they are in a part already.
+    Raises NotKeyedError for other queries. Of a UNION rows are each there once: whether they are in a part of
+    it does not matter.
     """
     if isinstance(query, exp.Subquery) and READ not in query.meta:
-        return _branches(query.this, is_distinct=is_distinct)
-    if isinstance(query, exp.Union) and (is_distinct or not query.args.get("distinct")):
+        return _parts(query.this)
+    if isinstance(query, exp.Union):
         if _cut(query):
             raise NotKeyedError("a LIMIT")
         query.set("order", None)
-        return [
-            branch
-            for part in (query.left, query.right)
-            for branch in _branches(part, is_distinct=is_distinct)
-        ]
+        parts = [*_parts(query.left), *_parts(query.right)]
+        return [[select for part in parts for select in part]] if query.args.get("distinct") else parts
     if not isinstance(query, exp.Select):
-        raise NotKeyedError("a set operation other than UNION, or UNION within UNION ALL")
-    return [query]
+        raise NotKeyedError("a set operation other than UNION")
+    return [[query]]
+
+
+def _levels(part: Sequence[exp.Select]) -> list[_Levels]:
+    """Return the selects of a part with what they are over; those of UNION have the same keys."""
+    is_distinct = len(part) > 1
+    found = [_Levels(select, is_distinct=is_distinct) for select in part]
+    if is_distinct:
+        _share_keys(found)
+    return found
 
 
 def _share_keys(branches: Sequence[_Levels]) -> None:
@@ -416,12 +415,11 @@ def _cut(query: exp.Expr) -> bool:
     return any(query.args.get(name) is not None for name in ("limit", "offset", "fetch"))
 
 
-def _keyed(levels: _Levels, place: int, *, is_numbered: bool) -> tuple[Branch, Read | None]:
-    """Return the branch of a select, which is at a place among others.
+def _keyed(place: int, levels: _Levels, number: int | None) -> tuple[Branch, Read | None]:
+    """Return the branch of a select, which is at a place among others, and of a part with a number.
 
     With it the read of which each of its rows is made of one row, where it is such a select.
     """
-    number = place if is_numbered else None
     keys, alone = levels.keys, None
     if keys is None:
         source = levels.core.anchor()
@@ -435,7 +433,7 @@ def _keyed(levels: _Levels, place: int, *, is_numbered: bool) -> tuple[Branch, R
         (read.view, name, place) for place, key in enumerate(keys) for read, name in core.narrowed(key)
     ]
     core.select.meta[_CORE] = place
-    shown = tuple(0 if is_numbered else levels.place_of(key) for key in keys)
+    shown = tuple(levels.place_of(key) if number is None else 0 for key in keys)
     return Branch(number, tuple(keys), tuple(leads), tuple(narrowed), shown), alone
 
 
