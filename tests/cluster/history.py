@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from lakestream import Lake, Settings
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 _FIRST = int(datetime(2025, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _ROW_US = 250_000
-_GROUPS = 20
+_DOUBLE = PrimitiveType("double")
+GROUPS = 20
 
 WINDOWS = "count(*) AS n, sum(v) AS total, min(v) AS least, avg(v) AS mean FROM %%trows"
 STREAMS = {
@@ -60,18 +63,22 @@ SHORT = ("tumbling", "session", "exact_session", "joined")
 
 @dataclass(frozen=True)
 class History:
-    """The steps over one lake: ``rows`` of the source in all, for some of the streams."""
+    """The steps over one lake: ``rows`` of the source in all, of some groups, for some of the streams.
+
+    A group has a row each five seconds, however many groups there are.
+    """
 
     root: Path
     rows: int
     streams: tuple[str, ...]
+    groups: int = GROUPS
 
     def make(self) -> None:
         """Make the lake with its tables, and the rows that are there before the streams."""
         with Lake(self.root, settings=Settings()) as lake:
             lake.sql("CREATE TABLE t (ts TIMESTAMP, g INT, v BIGINT, k INT)")
             lake.sql("CREATE TABLE places (ts TIMESTAMP, g INT, place VARCHAR(8))")
-            places = [{"ts": at * 1000, "g": at, "place": f"p{at % 3}"} for at in range(_GROUPS)]
+            places = [{"ts": at * 1000, "g": at, "place": f"p{at % 3}"} for at in range(GROUPS)]
             lake.insert("places", places)
         self._append(0, self.rows // 2)
 
@@ -92,17 +99,26 @@ class History:
                 driver.ask(f"CREATE STREAM {name} {STREAMS[name].format(o=f'o_{name}')}")
 
     @property
+    def _dense(self) -> int:
+        """Return how many rows there are where there is one of few groups."""
+        return self.groups // GROUPS
+
+    def _us(self, rows: int) -> int:
+        """Return the event time (µs) that so many rows take."""
+        return rows * _ROW_US // self._dense
+
+    @property
     def middle(self) -> str:
         """An event time among the rows of the catch-up, which every group has passed."""
-        return datetime.fromtimestamp((_FIRST + self.rows * 3 // 4 * _ROW_US) / 1_000_000, UTC).isoformat()
+        return datetime.fromtimestamp((_FIRST + self._us(self.rows * 3 // 4)) / 1_000_000, UTC).isoformat()
 
     def plans(self) -> int:
         """Return how many commits of plans of ticks there are."""
         return len([*(self.root / "_lakestream" / "plans" / "_delta_log").glob("*.json")])
 
-    def outputs(self) -> dict[str, list[str]]:
-        """Return the rows of each output, in order, floats to nine digits."""
-        return {name: _listed(self._table(f"o_{name}")) for name in self.streams}
+    def outputs(self) -> dict[str, DeltaTable]:
+        """Return each output as it is now; what is written later does not change it."""
+        return {name: self._table(f"o_{name}") for name in self.streams}
 
     def _table(self, name: str) -> DeltaTable:
         return DeltaTable(self.root / "main" / name)
@@ -110,11 +126,11 @@ class History:
     def _append(self, first: int, end: int, *, late: bool = False) -> None:
         """Append the rows of some numbers; or, of every 49th of them, one that comes late beside it."""
         numbers = pa.array(range(first, end, 49 if late else 1), pa.int64())
-        micros = pc.add(pc.multiply(numbers, _ROW_US), _FIRST + (1 if late else 0))
+        micros = pc.add(pc.divide(pc.multiply(numbers, _ROW_US), self._dense), _FIRST + (1 if late else 0))
         # A pause now and then, so that sessions end.
-        pauses = pc.multiply(pc.divide(numbers, 997), 11_000_000)
-        group = pc.subtract(numbers, pc.multiply(pc.divide(numbers, _GROUPS), _GROUPS))
-        rounds = pc.divide(numbers, _GROUPS * 3)
+        pauses = pc.multiply(pc.divide(numbers, 997 * self._dense), 11_000_000)
+        group = pc.subtract(numbers, pc.multiply(pc.divide(numbers, self.groups), self.groups))
+        rounds = pc.divide(numbers, self.groups * 3)
         kind = pc.subtract(rounds, pc.multiply(pc.divide(rounds, 5), 5))
         values = pc.bit_wise_xor(pc.multiply(numbers, 7919), 4242)
         rows = pa.table(
@@ -130,18 +146,34 @@ class History:
     def _change(self) -> None:
         """Change some rows of the last third, and delete others."""
         end = self._table("t").to_pyarrow_table(columns=["ts"])["ts"]
-        edge = pc.subtract(pc.max(end).cast(pa.int64()), self.rows * 3 // 10 * _ROW_US).as_py()
+        edge = pc.subtract(pc.max(end).cast(pa.int64()), self._us(self.rows * 3 // 10)).as_py()
         since = f"ts > arrow_cast({edge}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
         self._table("t").update({"v": "v + 5000"}, predicate=f"{since} AND g = 3")
         self._table("t").delete(f"{since} AND g = 4")
 
 
-def _listed(table: DeltaTable) -> list[str]:
-    rows = table.to_pyarrow_table()
-    shown = [name for name in rows.column_names if not name.startswith("_ls_")]
-    columns = [[_shown(value) for value in rows[name].to_pylist()] for name in shown]
-    return sorted(" ".join(row) for row in zip(*columns, strict=True))
+def differing(wanted: DeltaTable, found: DeltaTable) -> str:
+    """Return in what two outputs differ, with some of the rows; nothing where they do not."""
+    with duckdb.connect() as db:
+        for name, table in (("wanted", wanted), ("found", found)):
+            db.register(f"{name}_files", table.to_pyarrow_dataset())
+            db.sql(f"CREATE VIEW {name} AS SELECT {_compared(table)} FROM {name}_files")
+        missing, beyond = (
+            db.sql(f"FROM {one} EXCEPT ALL FROM {other} LIMIT 3").fetchall()
+            for one, other in (("wanted", "found"), ("found", "wanted"))
+        )
+        if not missing and not beyond:
+            return ""
+        rows = [db.sql(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in ("wanted", "found")]
+    return f"{rows[1]} rows, not the {rows[0]}; missing {missing}, not to be there {beyond}"
 
 
-def _shown(value: object) -> str:
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
+def _compared(table: DeltaTable) -> str:
+    """Return the columns that are compared: floats to nine digits."""
+    return ", ".join(
+        f'format(\'{{:.9g}}\', "{column.name}") AS "{column.name}"'
+        if column.type == _DOUBLE
+        else f'"{column.name}"'
+        for column in table.schema().fields
+        if not column.name.startswith("_ls_")
+    )

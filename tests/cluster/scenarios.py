@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING
 
 from lakestream.clock import SystemClock
 from tests.cluster.driver import Driver
-from tests.cluster.history import History
+from tests.cluster.history import GROUPS, History, differing
 from tests.cluster.standalone import standalone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from deltalake import DeltaTable
+
     from tests.cluster.standalone import Cluster
 
 LOCAL = {"LAKESTREAM_MASTER": "local[2]", "LAKESTREAM_DRIVER_MEMORY": "1g"}
+DRIVER_MIB = 1536
+"""What a driver, its Python and its JVM, takes at most, however many rows and groups there are."""
 EXECUTOR = {"spark.executor.memory": "768m"}
 
 
@@ -40,14 +44,15 @@ def on_cluster(cluster: Cluster, **more: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the scenarios: where lakes and logs lie, how many rows, which streams."""
+    """One run of the scenarios: where lakes and logs lie, how many rows, which streams, how many groups."""
 
     folder: Path
     rows: int
     streams: tuple[str, ...]
+    groups: int = GROUPS
 
     @cached_property
-    def expected(self) -> dict[str, list[str]]:
+    def expected(self) -> dict[str, DeltaTable]:
         """The outputs of a local run, which is made once."""
         history = self.history("local")
         with self.driver(history, LOCAL) as driver:
@@ -55,10 +60,10 @@ class Run:
         return history.outputs()
 
     @cached_property
-    def recalculated(self) -> dict[str, list[str]]:
+    def recalculated(self) -> dict[str, DeltaTable]:
         """The outputs of the local run once all of its windows were recalculated."""
         assert self.expected  # it has been made
-        history = History(self.folder / "local", self.rows, self.streams)
+        history = History(self.folder / "local", self.rows, self.streams, self.groups)
         with self.driver(history, LOCAL) as driver:
             self.recalculate(history, driver)
         return history.outputs()
@@ -74,7 +79,7 @@ class Run:
 
     def history(self, name: str) -> History:
         """Return the steps over a lake of that name, which is made."""
-        history = History(self.folder / name, self.rows, self.streams)
+        history = History(self.folder / name, self.rows, self.streams, self.groups)
         history.make()
         return history
 
@@ -128,12 +133,10 @@ class Run:
 
     def differing(self, history: History, *, recalculated: bool = False) -> list[str]:
         """Return the outputs that are not those of the local run."""
-        found, differing = history.outputs(), []
-        for name, rows in (self.recalculated if recalculated else self.expected).items():
-            if rows != found[name]:
-                only = sorted({*rows} ^ {*found[name]})[:3]
-                differing.append(f"o_{name} has {len(found[name])} rows, not the {len(rows)}: {only}")
-        return differing
+        found = history.outputs()
+        wanted = self.recalculated if recalculated else self.expected
+        said = {name: differing(wanted[name], found[name]) for name in wanted}
+        return [f"o_{name}: {what}" for name, what in said.items() if what]
 
 
 def same(run: Run) -> list[str]:
@@ -142,8 +145,16 @@ def same(run: Run) -> list[str]:
     with run.cluster("same") as cluster, run.driver(history, on_cluster(cluster)) as driver:
         wrong = run.go(history, driver) + run.differing(history) + run.verified(history, driver)
         wrong += run.recalculate(history, driver)
-        _say(f"the driver took at most {driver.peak} MiB")
-        return wrong + run.differing(history, recalculated=True)
+        return wrong + run.differing(history, recalculated=True) + _too_large(driver)
+
+
+def many_groups(run: Run) -> list[str]:
+    """A group for each four rows: nothing of them passes through the driver."""
+    run = Run(run.folder / "many", run.rows, ("tumbling",), max(GROUPS, run.rows // 4))
+    history = run.history("groups")
+    with run.cluster("groups") as cluster, run.driver(history, on_cluster(cluster)) as driver:
+        wrong = run.go(history, driver) + _too_large(driver)
+        return wrong + run.differing(history) + run.verified(history, driver) + _too_large(driver)
 
 
 def small(run: Run) -> list[str]:
@@ -170,7 +181,7 @@ def worker_killed(run: Run) -> list[str]:
             cluster.start_worker(f"worker-{number + 2}")
             driver.answer()
         wrong = driver.ask("run")
-        return wrong + run.differing(history)
+        return wrong + run.differing(history) + run.verified(history, driver)
 
 
 def all_workers_killed(run: Run) -> list[str]:
@@ -202,18 +213,27 @@ def driver_killed(run: Run) -> list[str]:
         try:
             history.create(driver)
             wrong = driver.ask("run")
-            for number, (name, step) in enumerate(history.steps()):
+            for number, (name, step) in enumerate(history.steps(), 1):
                 step()
-                if number % 2 == 0:
-                    run.in_the_middle(history, driver, number + 1)
+                driver.ask("advance 3600")
+                if number % 2:
+                    run.in_the_middle(history, driver, number)
                     driver.kill()
                     _say(f"{name}: the driver was killed")
                     driver = Driver(history.root, on_cluster(cluster))
+                    driver.ask(f"advance {3600 * number}")
                 wrong += driver.ask("run")
                 _say(f"{name}: done")
-            return wrong + run.verified(history, driver)
+            return wrong + run.differing(history) + run.verified(history, driver)
         finally:
             driver.kill()
+
+
+def _too_large(driver: Driver) -> list[str]:
+    """Return what a driver took, where that is more than it may."""
+    said = f"the driver took {driver.peak} MiB"
+    _say(said)
+    return [said] * (sum(driver.peak) > DRIVER_MIB)
 
 
 def _say(what: str) -> None:
@@ -222,6 +242,7 @@ def _say(what: str) -> None:
 
 SCENARIOS: dict[str, Callable[[Run], list[str]]] = {
     "same": same,
+    "many_groups": many_groups,
     "small": small,
     "worker_killed": worker_killed,
     "all_workers_killed": all_workers_killed,
