@@ -66,12 +66,13 @@ _SHORT = {
     "delta.logRetentionDuration": "interval 30 seconds",
 }
 """How long outputs keep what is old, so that it is seen to go; VERIFY needs all of the source."""
+_OWN = Settings(history_ticks=1_000_000)
 _SETTINGS = {
     "LAKESTREAM_SERVER_PORT": "0",
     "LAKESTREAM_CONNECT_PORT": "0",
     "LAKESTREAM_MASTER": "local[1]",
     "LAKESTREAM_DRIVER_MEMORY": "1g",
-    "LAKESTREAM_HISTORY_TICKS": "1000000",
+    "LAKESTREAM_HISTORY_TICKS": str(_OWN.history_ticks),
     "LAKESTREAM_MAINTENANCE_AT": "never",
 }
 
@@ -102,7 +103,7 @@ class Steady:
 
     def make(self) -> None:
         """Make the lake."""
-        with Lake(self.root, settings=Settings()) as lake:
+        with Lake(self.root, settings=_OWN) as lake:
             lake.sql(f"CREATE TABLE {SOURCE} (ts TIMESTAMP, g INT, v BIGINT)")
             for name, trigger in STREAMS.items():
                 lake.sql(
@@ -117,7 +118,7 @@ class Steady:
         count = round(self.minutes * 60 / (COMPRESSED_SECONDS if self.compressed else 1))
         upkeep = {count * part // 8 for part in (1, 3, 5, 7)}
         begun, looked = self.clock.monotonic(), self.clock.monotonic()
-        with self._daemon() as daemon, Lake(self.root, settings=Settings()) as lake:
+        with self._daemon() as daemon, Lake(self.root, settings=_OWN) as lake:
             for number in range(count):
                 if not self.compressed:
                     self.clock.sleep(max(0.0, begun + number - self.clock.monotonic()))
@@ -198,7 +199,7 @@ class Steady:
 
     def wrong(self) -> list[str]:
         """Return the outputs that are not the batch evaluation of their stream over the whole source."""
-        with Lake(self.root, settings=Settings()) as lake:
+        with Lake(self.root, settings=_OWN) as lake:
             counts = {name: dict(lake.sql(f"VERIFY STREAM {name}").fetchall()) for name in STREAMS}
         found = [
             f"{name} does not verify: {one}" for name, one in counts.items() if int(one["differing rows"])
@@ -224,7 +225,7 @@ class Steady:
 
     def lines(self) -> list[Line]:
         """Return the figures by quarters."""
-        with Lake(self.root, settings=Settings()) as lake:
+        with Lake(self.root, settings=_OWN) as lake:
             runs = {name: lake.runs(name, 1_000_000) for name in STREAMS}
         ticks = sorted((run.at_us, run.seconds * 1e3) for of_one in runs.values() for run in of_one)
         waits = _quarters(self._waits(sorted((run.at_us, run.rows_in) for run in runs["grid"])))
@@ -328,15 +329,14 @@ def main() -> int:
     steady = Steady(folder / "lake", folder / "daemon.log", float(minutes), bool(compressed))
     steady.make()
     steady.run()
-    wrong, lines = steady.wrong(), steady.lines()
+    lines, console = steady.lines(), Console(width=140)
     shown = Table("", "1st quarter", "2nd", "3rd", "last", "bound", "")
     for line in lines:
         values = (f"{value:,.4g}" for value in line.values)
         shown.add_row(line.name, *values, line.bound, "broken" if line.is_broken else "")
-    console = Console(width=140)
     console.print(shown)
-    for one in wrong:
-        console.print(one)
+    wrong = steady.wrong()
+    console.print("\n".join(wrong) or "all outputs are the batch evaluation of their stream")
     if wrong or any(line.is_broken for line in lines):
         console.print(f"the lake is in {folder}")
         return 1

@@ -75,8 +75,9 @@ class _Daemon:
                 yield self.env.timeout(POLL_SECONDS)
                 continue
             commits = sum(map(len, taken.values()))
-            more = self.costs.rows.each * (self.load.rows * commits - 100 * len(taken))
-            yield from self._work(self.costs.round.of(len(taken)) + max(0.0, more))
+            behind = self.costs.commits.each * (commits - len(taken))
+            more = self.costs.rows.each * (self.load.rows - 100) * commits
+            yield from self._work(self.costs.round.of(len(taken)) + behind + max(0.0, more))
             yield self.env.timeout(self.load.waits)
             self.outcome.rounds += 1
             self.outcome.waited += [self.env.now - at for times in taken.values() for at in times]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ COSTS = Costs(
     rows=Cost(0.04, 1e-6),
     groups=Cost(0.04, 1e-9),
     windows=Cost(0.04, 1e-5),
-    commits=Cost(0.04, 1e-3),
+    commits=Cost(0.04, 1e-6),
     files=Cost(0.04, 1e-6),
     outputs=Cost(0.04, 1e-6),
     daemons=Cost(0.001, 1e-4),
@@ -51,6 +52,12 @@ def test_more_commits_than_a_daemon_can_take_are_put_together_in_longer_rounds()
     assert light.percentile(0.99) < heavy.percentile(0.5)
     # A round of all streams takes 2 seconds, however many commits each has.
     assert heavy.percentile(0.99) == pytest.approx(4, rel=0.2)
+
+
+def test_commits_that_are_taken_in_one_tick_cost_what_they_do() -> None:
+    load = Load(10, 1, 10, seconds=60)
+    few, much = (simulated(load, replace(COSTS, commits=Cost(0.04, each))) for each in (1e-6, 5e-3))
+    assert much.percentile(0.5) > 1.2 * few.percentile(0.5)
 
 
 def test_daemons_divide_streams_and_work() -> None:
