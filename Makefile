@@ -45,7 +45,7 @@ bench-short: setup ## some of them in five minutes; fails when lakestream takes 
 faults: setup ## faults by name (ARGS="--fault NAME"), or kill and check again and again (ARGS="--cycles 200")
 	@$(RUN)/python -m tests.faults $(ARGS)
 
-soak: setup ## a commit a second for MINUTES=360, and what it costs at the end (ARGS=compressed: half a minute's rows each, as fast as it goes)
+soak: setup ## a commit a second for MINUTES=360, and what it costs at the end (ARGS=compressed: two minutes' rows each, as fast as it goes)
 	@$(RUN)/python -m tests.faults.steady $(or $(MINUTES),360) $(ARGS)
 
 cluster: setup ## streams on a Spark cluster of a master and two workers, as locally (ROWS=20000000; ARGS="--scenario same")

@@ -2,7 +2,7 @@
 
 Usage: ``python -m tests.faults.steady MINUTES [compressed]``. Streams of three kinds are kept current by a
 daemon of their own while rows are written, some of them late. Maintenance comes in the middle of each
-quarter of the time. With ``compressed`` a commit holds the rows of half a minute, and the next one comes as
+quarter of the time. With ``compressed`` a commit holds the rows of two minutes, and the next one comes as
 soon as this one is in the outputs: a day takes some minutes. One table is printed at the end; exit status 1
 where a bound is broken, or an output is not the batch evaluation of its stream.
 """
@@ -41,9 +41,10 @@ _T = TypeVar("_T")
 
 GROUPS = 20
 ROWS = 50
+"""Rows of a commit, and ten times as many compressed."""
 LATE_EVERY = 10
 """Of so many commits one has rows that are late."""
-COMPRESSED_SECONDS = 30
+COMPRESSED_SECONDS = 120
 """The event time of a commit, compressed."""
 SOURCE = "readings"
 _FIRST_US = int(datetime(2025, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
@@ -135,11 +136,12 @@ class Steady:
 
     def _write(self, number: int) -> None:
         """Commit the rows of the next moments, some of them late now and then."""
-        span = 1_000_000 * (COMPRESSED_SECONDS if self.compressed else 1)
-        at = _FIRST_US + number * span + np.arange(ROWS) * (span // ROWS)
+        seconds, count = (COMPRESSED_SECONDS, 10 * ROWS) if self.compressed else (1, ROWS)
+        numbers, span = np.arange(count), 1_000_000 * seconds
+        at = _FIRST_US + number * span + numbers * (span // count)
         if number % LATE_EVERY == LATE_EVERY - 1:
             at[::10] -= 40_000_000
-        rows = {"g": np.arange(ROWS) % GROUPS, "v": (np.arange(ROWS) + number) * 7919 % 1024}
+        rows = {"g": numbers % GROUPS, "v": (numbers + number) * 7919 % 1024}
         # A group of two is silent every other minute, so that sessions end.
         heard = (rows["g"] % 2 == 0) | (at // 60_000_000 % 2 == 0)
         columns = {
