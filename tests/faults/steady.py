@@ -140,7 +140,7 @@ class Steady:
         numbers, span = np.arange(count), 1_000_000 * seconds
         at = _FIRST_US + number * span + numbers * (span // count)
         if number % LATE_EVERY == LATE_EVERY - 1:
-            at[::10] -= 40_000_000
+            at[::7] -= 40_000_000
         rows = {"g": numbers % GROUPS, "v": (numbers + number) * 7919 % 1024}
         # A group of two is silent every other minute, so that sessions end.
         heard = (rows["g"] % 2 == 0) | (at // 60_000_000 % 2 == 0)
