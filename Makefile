@@ -87,6 +87,8 @@ followed: setup ## streams that follow every table they read, and views, over ra
 	@$(RUN)/python -m tests.properties.kept $(ARGS)
 	@$(RUN)/python -m tests.properties.tpch $(ARGS)
 	@$(RUN)/python -m tests.properties.wide $(ARGS)
+	@$(RUN)/python -m tests.properties.nexmark $(ARGS)
+	@$(RUN)/python -m tests.properties.by_spark $(ARGS)
 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)

@@ -18,6 +18,7 @@ from lakestream import Settings
 from lakestream.storage.sessions.session import child_session, frame_of, spark_session
 from tests.properties.followed import run_histories
 from tests.properties.wide import NAMES, History, World
+from tests.small import FEW_TABLES, INTERPRETED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,8 +175,9 @@ _owner: list[Any] = []
 def owner() -> SparkSession:
     """Return the session that others write in, of the Spark that lakestream's is of."""
     if not _owner:
-        freely = {"spark.sql.runSQLOnFiles": "true"}
-        _owner.append(child_session(spark_session(Settings(master="local[2]", driver_memory="2g")), freely))
+        quick = {**INTERPRETED, **FEW_TABLES}
+        given = spark_session(Settings(master="local[1]", driver_memory="2g", spark_conf=quick))
+        _owner.append(child_session(given, {"spark.sql.runSQLOnFiles": "true"}))
     found: SparkSession = _owner[0]
     return found
 

@@ -6,12 +6,13 @@ All of it by the small path: no Spark is started.
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakestream import Lake, Settings
-from tests.properties import tpch
+from tests.properties import loads, nexmark, tpch
 from tests.properties.followed import TABLES, without_spark
 from tests.properties.views import VIEWS, differences
 
@@ -53,7 +54,13 @@ def test_random_histories_equal_the_query() -> None:
 @pytest.mark.long
 def test_views_in_the_shape_of_tpch_under_refreshes() -> None:
     with without_spark():
-        assert tpch.differences("few", (*tpch.QUERIES,), steps=2) == []
+        assert loads.differences(tpch.World(Random("few")), (*tpch.QUERIES,), steps=2) == []
+
+
+@pytest.mark.long
+def test_views_of_nexmark_under_changes_of_each_table() -> None:
+    with without_spark():
+        assert loads.differences(nexmark.World(Random("few")), (*nexmark.QUERIES,), steps=2) == []
 
 
 def test_a_view_by_windows_computes_those_that_a_change_touches(lake: Lake) -> None:

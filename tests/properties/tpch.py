@@ -8,24 +8,19 @@ exact in any order.
 
 from __future__ import annotations
 
-import shutil
 import sys
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
-from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import duckdb
-import pyarrow as pa
-
-from lakestream import Lake, Settings
-from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from tests.properties.followed import POINTS, in_order, run_histories
+from tests.properties.followed import run_histories
+from tests.properties.loads import Load, Rows, differences, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
+
+    from lakestream import Lake
 
 TABLES = """
 CREATE TABLE region (ts TIMESTAMP, r_regionkey INT COMPOSITE KEY, r_name VARCHAR(20));
@@ -84,14 +79,14 @@ QUERIES = {
 
 
 @dataclass
-class World:
-    """The tables as they should be: rows by their key."""
+class World(Load):
+    """The tables of orders, their items, and who buys and sells them."""
 
-    random: Random
-    rows: dict[str, dict[int, tuple[Any, ...]]] = field(default_factory=dict)
+    TABLES: ClassVar[str] = TABLES
+    QUERIES: ClassVar[Mapping[str, str]] = QUERIES
     _next: int = 1
 
-    def load(self) -> dict[str, dict[int, tuple[Any, ...]]]:
+    def load(self) -> Rows:
         """Return the first rows of all tables."""
         pick = self.random.randrange
         self.rows = {
@@ -109,10 +104,10 @@ class World:
         choose = self.random.choice
         return (START, number, choose([None, *range(5)]), choose(["BUILDING", "AUTO"]))
 
-    def refresh_1(self, count: int) -> dict[str, dict[int, tuple[Any, ...]]]:
+    def refresh_1(self, count: int) -> Rows:
         """RF1: return new orders with their items."""
         pick, choose = self.random.randrange, self.random.choice
-        added: dict[str, dict[int, tuple[Any, ...]]] = {"orders": {}, "lineitem": {}}
+        added: Rows = {"orders": {}, "lineitem": {}}
         for order in range(self._next, self._next + count):
             at = START + timedelta(days=pick(365))
             added["orders"][order] = (at, order, choose([None, *range(14)]), choose(["URGENT", "LOW", None]))
@@ -140,7 +135,7 @@ class World:
             f"DELETE FROM lineitem WHERE l_orderkey = {order}",
         ]
 
-    def correct(self) -> dict[str, dict[int, tuple[Any, ...]]]:
+    def correct(self) -> Rows:
         """Return a row of a customer, a nation or a supplier as it is from now on."""
         name = self.random.choice(["customer", "nation", "supplier"])
         key = self.random.choice(sorted(self.rows[name]))
@@ -154,70 +149,16 @@ class World:
         self.rows[name][key] = row
         return {name: {key: row}}
 
-    def expected(self, query: str) -> list[tuple[Any, ...]]:
-        """Return what DuckDB gives of a query."""
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute(TABLES.replace(" COMPOSITE KEY", "").replace("TIMESTAMP", "TIMESTAMPTZ"))
-            for name, rows in self.rows.items():
-                for row in rows.values():
-                    connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
-            return connection.execute(query).fetchall()
-
-
-def _insert(lake: Lake, tables: dict[str, dict[int, tuple[Any, ...]]]) -> None:
-    for name, rows in tables.items():
-        if rows:
-            schema = lake.sql(f"SELECT * FROM {name} LIMIT 0").to_arrow().schema
-            columns = zip(zip(*rows.values(), strict=True), schema, strict=True)
-            lake.insert(name, pa.table([pa.array(c, f.type) for c, f in columns], schema=schema))
-
-
-def _change(lake: Lake, world: World) -> None:
-    """Change the tables once."""
-    what = world.random.random()
-    if what < 0.4:
-        _insert(lake, world.refresh_1(world.random.randint(1, 3)))
-    elif what < 0.7:
-        for statement in world.refresh_2():
-            lake.sql(statement)
-    else:
-        _insert(lake, world.correct())
-
-
-def differences(seed: str, names: Sequence[str], steps: int, *, crashes: float = 0.3) -> list[str]:
-    """Run one history, and return what is other than it should be; ``crashes`` is how likely one is."""
-    world, folder = World(Random(seed)), mkdtemp(prefix="tpch-")
-    settings = Settings(checkpoint_ticks=2)
-    try:
-        with Lake(folder, settings=settings) as lake:
-            lake.sql(TABLES)
-            _insert(lake, world.load())
-            for name in names:
-                lake.sql(f"CREATE MATERIALIZED VIEW {name}_v AS {QUERIES[name]}")
-            lake.run()
-        for _ in range(steps):
-            with Lake(folder, settings=settings) as lake:
-                for _ in range(world.random.randint(1, 3)):
-                    _change(lake, world)
-                if world.random.random() >= crashes:
-                    lake.run()
-                    continue
-                point = world.random.choice(POINTS)
-                with suppress(SimulatedCrash), crash_at(point, world.random.randint(1, 6)):
-                    lake.run()
-        with Lake(folder, settings=settings) as lake:
-            lake.run()
-            return [found for name in names if (found := _compared(lake, world, name))]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _compared(lake: Lake, world: World, name: str) -> str:
-    expected = in_order(world.expected(QUERIES[name]))
-    found = in_order(lake.sql(f"SELECT * FROM {name}_v").fetchall())
-    failed = [stream.last_error for stream in lake.streams() if stream.last_error]
-    return "" if found == expected and not failed else f"{name}: {failed}\n  {found}\n  {expected}"
+    def change(self, lake: Lake) -> None:
+        """Change the tables once."""
+        what = self.random.random()
+        if what < 0.4:
+            insert(lake, self.refresh_1(self.random.randint(1, 3)))
+        elif what < 0.7:
+            for statement in self.refresh_2():
+                lake.sql(statement)
+        else:
+            insert(lake, self.correct())
 
 
 def main() -> int:
@@ -225,7 +166,7 @@ def main() -> int:
     return run_histories(
         "python -m tests.properties.tpch",
         "let Spark say the types of results",
-        lambda seed, _: differences(seed, (*QUERIES,), steps=3),
+        lambda seed, _: differences(World(Random(seed)), (*QUERIES,), steps=3),
     )
 
 

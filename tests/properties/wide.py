@@ -56,7 +56,7 @@ SMALL = ("int", "bigint", "double", "string", "boolean", "date", "timestamp")
 
 NAMES = ("a", "b", "c")
 PLAIN = (None, "x", "", "..", "-1", "2025-01-01", "__HIVE_DEFAULT_PARTITION__")
-ODD = (*PLAIN, " ", "%", "/", "x=%2F", "ä' b", "a:b")
+ODD = (*PLAIN, " ", "%", "/", "x=%2F", "a' b", "a:b")
 """Texts that are no plain name of a folder; of those beyond ``PLAIN`` only Spark reads the changes."""
 STREAM = "so"
 """The table that the stream of a history writes: a row for each closed minute."""
@@ -132,7 +132,7 @@ class World:
 
     def _folders(self) -> list[str] | None:
         """Draw what a table is partitioned by."""
-        is_folder = self.kind != "struct" and (self.spark or self.kind not in ("timestamp", "string"))
+        is_folder = self.kind not in ("struct", "string") and (self.spark or self.kind != "timestamp")
         found = self.random.choice([["g"], ["k"], ["k", "g"]] if is_folder else [["g"]])
         return found if self.random.random() < 0.4 else None
 
@@ -325,11 +325,13 @@ class Drawing:
         source, names = self._sources()
         order = ", ".join(f"{name}.id" for name in names)
         function = self._choose("row_number()", "row_number()", *(["rank()"] if self.spark else []))
+        shown, outer = self.random.choice([("p.k AS k, p.v AS n", "k, n"), ("p.*", "k, v AS n")])
+        shown = "*" if shown == "p.*" and names == ("p",) else shown
         inner = (
-            f"SELECT p.k AS k, p.v AS n, {function} OVER (PARTITION BY {self._choose('p.k', 'p.g')} "
+            f"SELECT {shown}, {function} OVER (PARTITION BY {self._choose('p.k', 'p.g')} "
             f"ORDER BY p.v DESC NULLS LAST, {order}) AS place FROM {source}"
         )
-        return View(f"SELECT k, n FROM ({inner}) t WHERE place <= {self._choose('1', '2')}", ("k", "n"))
+        return View(f"SELECT {outer} FROM ({inner}) t WHERE place <= {self._choose('1', '2')}", ("k", "n"))
 
     def _bucketed(self) -> View:
         source, _ = self._from()
