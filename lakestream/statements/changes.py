@@ -10,9 +10,11 @@ from zoneinfo import ZoneInfo
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import duration_micros
+from lakestream.compute.unknown import FUNCTIONS
 from lakestream.engine.base.names import TBNAME, Names, visible_columns
 from lakestream.engine.base.result import Result
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
+from lakestream.language.common.allowed import names_of
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.quoting import delta_name, delta_text
@@ -157,7 +159,14 @@ _ALIKE = frozenset({"ceil", "floor", "sqrt"})
 
 
 def _refuse_function(fragment: Fragment, node: exp.Expr, info: TableInfo) -> None:
-    """Refuse what delta-rs has with another meaning than TDengine."""
+    """Refuse what delta-rs has with another meaning than TDengine, and what is no function at all."""
+    if isinstance(node, exp.Anonymous) and not FUNCTIONS.intersection(names_of(node)):
+        raise StatementError(
+            "EXPRESSION_INVALID",
+            f"there is no function {node.name.lower()}",
+            hint=did_you_mean(node.name, FUNCTIONS),
+            place=place_in(fragment, node),
+        )
     name = node.meta.get(NAME)
     if name is None or name in _ALIKE or _is_between_numbers(node, info):
         return

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakestream.engine.base.names import Names
 from lakestream.engine.base.result import Result
-from lakestream.errors import LakestreamError
+from lakestream.errors import LakestreamError, Place
 from lakestream.language import model
 from lakestream.language.iotdb.values import TreeStatement
 from lakestream.statements.select import SelectStatements
@@ -52,8 +53,13 @@ class Statements:
 
     def run(self, statement: model.Statement | TreeStatement) -> Result:
         """Run a statement. Raises LakestreamError for what cannot be accepted."""
-        with refusals_named():
-            return self._run(statement)
+        try:
+            with refusals_named():
+                return self._run(statement)
+        except LakestreamError as error:
+            if error.place is None and error.code in _NOT_THERE:
+                error.place = _place_of(error, statement, self._at.database)
+            raise
 
     def _run(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
@@ -287,6 +293,30 @@ def _named_tables(statement: model.Statement) -> Iterator[model.TableName]:
         statement, model.AddColumn | model.SetComment | model.SetTag | model.Update | model.Delete
     ):
         yield statement.table
+
+
+_NOT_THERE = ("TABLE_NOT_FOUND", "STREAM_NOT_FOUND", "DATABASE_NOT_FOUND")
+
+
+def _place_of(error: LakestreamError, statement: object, current: str) -> Place | None:
+    """Return where a statement names what is not there; None where it is named by something else."""
+    missing = error.message.rpartition(" ")[2]
+    for name in _names_in(statement):
+        if missing in (name.database, str(name.within(current))):
+            return Place(name.line, name.column, len(missing if missing == name.database else str(name)))
+    return None
+
+
+def _names_in(part: object) -> Iterator[model.TableName]:
+    """Yield the names of tables and streams in a statement, in its order."""
+    if isinstance(part, model.TableName):
+        yield part
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from _names_in(one)
+    elif is_dataclass(part) and not isinstance(part, model.Fragment):
+        for one in fields(part):
+            yield from _names_in(getattr(part, one.name))
 
 
 def _show_snodes(_statement: model.ShowSnodes) -> Result:

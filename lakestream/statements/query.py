@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import Relation, compile_query
 from lakestream.engine.base.names import Names, visible_columns
-from lakestream.engine.base.refused import failed, java_errors, refused, spark_errors
+from lakestream.engine.base.refused import failed, java_errors, refuse_unknown, refused, spark_errors
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.transport import ArrowTransport
-from lakestream.errors import NotSupportedError
+from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.allowed import foreign_calls
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import parse_query
@@ -21,9 +21,10 @@ from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.rows.views import view_of
 from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
 from lakestream.storage.sessions.session import check_error
+from lakestream.storage.small.exact import NotExactError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +43,8 @@ class Reader:
     """What queries read: the lake's tables from a current database, and ``information_schema``.
 
     Tables up to ``small_bytes`` travel as Arrow; ``system`` gives the tables of ``information_schema`` by
-    name; ``zone`` is the lake's time zone, ``now_us`` what NOW is.
+    name; ``zone`` is the lake's time zone, ``now_us`` what NOW is; ``brings_functions`` tells whether Spark
+    may have functions of others.
     """
 
     spark: SparkSession
@@ -52,6 +54,7 @@ class Reader:
     zone: str
     now_us: int
     system: Callable[[SparkSession, str], DataFrame]
+    brings_functions: Callable[[], bool]
 
     def frame(self, fragment: Fragment) -> DataFrame:
         """Return a query as a DataFrame, not computed yet.
@@ -61,8 +64,14 @@ class Reader:
         """
         names = Names(self.catalog, self.database, zone=self.zone)
         known: dict[str, DataFrame] = {}
+        columns: dict[tuple[str, str], set[str]] = {}
 
         def resolve(database: str | None, name: str, version: AsOf | None) -> Relation:
+            found = relation(database, name, version)
+            columns.setdefault(((database or "").lower(), name.lower()), set()).update(found.columns)
+            return found
+
+        def relation(database: str | None, name: str, version: AsOf | None) -> Relation:
             if (database or "").lower() != INFORMATION_SCHEMA:
                 return names.relation(database, name, version)
             if version is not None:
@@ -71,15 +80,31 @@ class Reader:
             frame = known.setdefault(key, self.system(self.spark, name))
             return Relation(key, tuple(frame.columns), "")
 
-        query = compile_query(fragment, resolve, self.zone, now_us=self.now_us, views=_VIEWS)
-        columns: set[str] = set()
-        for read in query.reads:
-            columns.update(read.relation.columns)
-            frame = known.get(read.relation.key)
-            if frame is None:
-                frame = self._rows(names.tables[read.relation.key], read.relation)
-            view_of(frame, read.view)
-        return self._analysed(fragment, query, columns)
+        query: Calculation | None = None
+        try:
+            query = compile_query(fragment, resolve, self.zone, now_us=self.now_us, views=_VIEWS)
+            for read in query.reads:
+                frame = known.get(read.relation.key)
+                if frame is None:
+                    frame = self._rows(names.tables[read.relation.key], read.relation)
+                view_of(frame, read.view)
+            return self._analysed(fragment, query)
+        except (StatementError, NotExactError):
+            # What is misspelt comes first; Spark would say it too, which takes seconds to start.
+            self._refuse_unknown(fragment, query, columns)
+            raise
+
+    def _refuse_unknown(
+        self, fragment: Fragment, query: Calculation | None, columns: Mapping[tuple[str, str], set[str]]
+    ) -> None:
+        refuse_unknown(
+            "QUERY_INVALID",
+            "the query",
+            fragment,
+            query,
+            lambda table: columns.get((table.db.lower(), table.name.lower())),
+            functions=not self.brings_functions(),
+        )
 
     def _rows(self, info: TableInfo, relation: Relation) -> DataFrame:
         return table_frame(
@@ -91,13 +116,14 @@ class Reader:
             version=relation.version,
         )
 
-    def _analysed(self, fragment: Fragment, query: Calculation, columns: set[str]) -> DataFrame:
+    def _analysed(self, fragment: Fragment, query: Calculation) -> DataFrame:
         sql = query.query.sql("spark")
         try:
             frame = self.spark.sql(sql)
             refuse_calls(self.spark, _foreign_names(fragment))
         except spark_errors() as error:
             check_error(error)
+            columns = {name for read in query.reads for name in read.relation.columns}
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
         refuse_plan(frame, sql)
         return frame

@@ -55,6 +55,7 @@ class SelectStatements:
             self.at.timezone,
             to_micros(self.at.clock.now()),
             self._system_frame,
+            self.at.small.brings_functions,
         ).frame(fragment)
 
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:

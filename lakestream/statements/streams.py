@@ -12,9 +12,7 @@ from lakestream.errors import (
     NotSupportedError,
     Place,
     StatementError,
-    did_you_mean,
 )
-from lakestream.language import model
 from lakestream.storage.places.claims import forget_claim
 from lakestream.triggers.kinds import is_periodic
 
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.engine.rounds.runtime import StreamRuntime
+    from lakestream.language import model
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.records.registry import Accepted, Recalculation, StreamChanges, StreamRecord
 
@@ -246,23 +245,14 @@ class StreamStatements:
 
     def _record(self, name: model.TableName, *, if_exists: bool = False) -> StreamRecord | None:
         database = self.at.in_database(name)
-        record = self.at.registry.find(database, name.name)
-        if record is None and not if_exists:
-            known = [other.name for other in self.at.registry.streams(database)]
-            raise StatementError(
-                "STREAM_NOT_FOUND",
-                f"there is no stream {database}.{name.name}",
-                hint=did_you_mean(name.name, known),
-                place=_place(name),
-            )
-        return record
+        if if_exists:
+            return self.at.registry.find(database, name.name)
+        return self.at.registry.stream(database, name.name)
 
     def named(self, name: str) -> StreamRecord:
         """Return the stream of a name, ``s`` or ``db.s``. Raises StatementError STREAM_NOT_FOUND."""
         database, _, stream = name.rpartition(".")
-        record = self._record(model.TableName(database or None, stream))
-        assert record is not None
-        return record
+        return self.at.registry.stream(database or self.at.database, stream)
 
     def remove(self, record: StreamRecord) -> None:
         """Remove a stream with what lies under its id; its output stays."""

@@ -174,7 +174,13 @@ class Workspace:
 
             larger = SmallSession(large_room(self.settings.duckdb_memory))
             is_on = self.settings.small_path == "auto"
-            self._small = SmallPath(lambda: self.session, is_on, larger, apart=self.apart)
+            self._small = SmallPath(
+                lambda: self.session,
+                is_on,
+                larger,
+                apart=self.apart,
+                brings_functions=lambda: self.spark.brings_functions(self.settings),
+            )
         return self._small
 
     def interrupt(self) -> None:

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from lakestream.compute.unknown import FUNCTIONS, unknown_column, unknown_function
 from lakestream.engine.base.misplaced import misplaced, part_of, plain_sentence
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.common.functions import Meaning
 from lakestream.language.common.source import place_of
+from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, parse_query, place_in
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lakestream.compute.unknown import Columns
+    from lakestream.compute.windows.calculation import Calculation
+    from lakestream.errors import Place
     from lakestream.language.model import Fragment
 
 _UNKNOWN = {
@@ -54,12 +60,49 @@ def refused(
         return StatementError(code, f"{what} cannot be evaluated: {sentence}", place=place)
     kind, name = unknown
     node = None if rewritten else _named(fragment, kind, name)
-    return StatementError(
-        code,
-        f"{what} cannot be evaluated: there is no {kind} {name}",
-        hint=did_you_mean(name, columns) if kind == "column" else "",
-        place=place_of(fragment) if node is None else place_in(fragment, node),
-    )
+    place = place_of(fragment) if node is None else place_in(fragment, node)
+    return _not_there(code, what, kind, name, columns if kind == "column" else FUNCTIONS, place)
+
+
+def refuse_unknown(
+    code: str,
+    what: str,
+    fragment: Fragment,
+    query: Calculation | None,
+    columns_of: Columns,
+    *,
+    functions: bool,
+    rewritten: bool = False,
+) -> None:
+    """Raise what :func:`refused` returns for a name that Spark does not know, before it is asked.
+
+    ``query`` is what the fragment was compiled to, None where it could not be; ``columns_of`` gives the
+    columns of a table that it names; ``functions``: Spark has none that are not on the list. Names that
+    Spark may know are left to it.
+    """
+    tree = parse_query(fragment)
+    unknown = unknown_column(tree, columns_of, query.scope.placeholders if query is not None else ())
+    if unknown is None and functions and query is not None:
+        unknown = unknown_function(tree, query.query)
+    if unknown is not None:
+        place = place_of(fragment) if rewritten else place_in(fragment, unknown.node)
+        raise _not_there(code, what, unknown.kind, unknown.name, unknown.known, place)
+
+
+def refuse_unknown_functions(clause: str, fragment: Fragment) -> None:
+    """Raise what :func:`refused` returns for a function in an expression that is on no list of Spark's."""
+    written, meaning = parse_expression(fragment), Meaning("UTC")
+    unknown = unknown_function(written, in_spark(written.copy(), meaning, fragment))
+    if unknown is not None:
+        place = place_in(fragment, unknown.node)
+        raise _not_there("EXPRESSION_INVALID", clause, unknown.kind, unknown.name, unknown.known, place)
+
+
+def _not_there(
+    code: str, what: str, kind: str, name: str, known: Iterable[str], place: Place
+) -> StatementError:
+    said = f"{what} cannot be evaluated: there is no {kind} {name}"
+    return StatementError(code, said, hint=did_you_mean(name, known), place=place)
 
 
 def failed(code: str, what: str, fragment: Fragment, error: Exception) -> StatementError | None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.instants import newest_time, parse_instant, tells_newest
 from lakestream.engine.base.names import TBNAME, has_subtables
-from lakestream.engine.base.refused import refused
+from lakestream.engine.base.refused import refuse_unknown_functions, refused
 from lakestream.engine.creation.compile import compile_record, compile_stream
 from lakestream.engine.planning.analysis import analyse, analysis_error, check_results, other_results
 from lakestream.engine.planning.checks import refuse_gone, refuse_other
@@ -452,6 +452,8 @@ def _check_notified(small: SmallPath, stream: Stream, shape: OutputShape) -> Non
     if notification.where is None:
         return
     sql = f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})"
+    if not small.brings_functions():
+        refuse_unknown_functions("NOTIFY … WHERE", notification.where)
     try:
         small.apart.ask(("notify", sql), lambda: small.spark().sql(sql).schema)
     except analysis_error() as error:

@@ -21,7 +21,7 @@ from lakestream.compute.windows.keyed.keys import NUMBER, Share
 from lakestream.compute.windows.panes import averaged, partials
 from lakestream.compute.windows.ranges import MARKED
 from lakestream.engine.base.names import TBNAME, trees_of, visible_columns
-from lakestream.engine.base.refused import refused
+from lakestream.engine.base.refused import refuse_unknown, refuse_unknown_functions, refused
 from lakestream.engine.reading.moved import register_unmoved
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.reading.touched import register_untouched
@@ -41,7 +41,7 @@ from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
 from lakestream.triggers.kinds import fragments_of, is_of_states
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
     from sqlglot import exp
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
-    from lakestream.language.model import Fragment
+    from lakestream.language.model import Fragment, StreamDefinition
     from lakestream.output.columns import OutputShape
     from lakestream.storage.records.registry import StreamRecord
 
@@ -75,10 +75,53 @@ def analyse(small: SmallPath, stream: Stream) -> tuple[Stream, list[str], list[s
         return analysed
 
     is_small = stream.way in _SURE and _is_plain(stream)
+    if not is_small:
+        _refuse_unknown(stream, functions=not small.brings_functions())
     # Whose stream it is makes no difference.
     about = ("analyse", replace(stream, uuid=""))
     analysed, result_types, group_types = small.ask(found, small=is_small, about=about)
     return replace(analysed, uuid=stream.uuid), result_types, group_types
+
+
+def _refuse_unknown(stream: Stream, *, functions: bool) -> None:
+    """Refuse names that Spark does not know: it takes seconds to start, and may not be there at all."""
+    scope, definition = stream.calculation.scope, stream.definition
+    for clause, fragment in _expressions(definition) if functions else ():
+        refuse_unknown_functions(clause, fragment)
+
+    def columns_of(table: exp.Table) -> Sequence[str] | None:
+        if table.name.startswith("%%"):
+            return stream.source.columns
+        if table.args.get("version") is not None:
+            return None  # it may have had others
+        try:
+            relation = scope.resolve(table.db or None, table.name, None)
+        except StatementError:
+            return None  # a query of WITH
+        return visible_columns(stream.tables[relation.key])
+
+    refuse_unknown(
+        "CALCULATION_INVALID",
+        "the calculation",
+        definition.calculation,
+        stream.calculation,
+        columns_of,
+        functions=functions,
+        rewritten=definition.options.late.drops,
+    )
+
+
+def _expressions(definition: StreamDefinition) -> Iterator[tuple[str, Fragment]]:
+    """Yield the expressions over rows of the source, each with what it is called."""
+    options, trigger = definition.options, definition.trigger
+    if options.pre_filter is not None:
+        yield "FILTER" if options.late.drops else "PRE_FILTER", options.pre_filter
+    for expectation in definition.expected(of_results=False):
+        yield f"EXPECT {expectation.name}", expectation.condition
+    for fragment in fragments_of(trigger):
+        yield _CONDITIONS.get(type(trigger), "the trigger"), fragment
+    for key in definition.partition_by:
+        yield "PARTITION BY", key.expression
 
 
 def _is_plain(stream: Stream) -> bool:
@@ -251,6 +294,8 @@ def check_results(small: SmallPath, checks: Sequence[Check], shape: OutputShape)
         fragment, clause = check.expectation.condition, f"EXPECT {check.name}"
         sql = f"SELECT ({check.condition}) AS c FROM ({shape.nothing})"
         plain = kind_of(check.condition, known) == TRUTH
+        if not plain and not small.brings_functions():
+            refuse_unknown_functions(clause, fragment)
         refuse = partial(_refuse_no_condition, sql=sql, fragment=fragment, clause=clause)
         small.ask(refuse, small=plain, about=("condition", sql))
 

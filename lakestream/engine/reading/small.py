@@ -41,6 +41,8 @@ class SmallPath:
     """What the sessions never answer, and why."""
     apart: Apart = field(default_factory=Apart)
     """How Spark is asked within a statement that holds the lake's lock."""
+    brings_functions: Callable[[], bool] = lambda: True
+    """Whether Spark may have functions of others, which it alone knows."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def takes(self, plan: TickPlan) -> bool:

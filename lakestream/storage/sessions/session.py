@@ -96,6 +96,9 @@ _OWN = {
 }
 """Further settings of a session that lakestream starts; ``spark_conf`` wins over each."""
 
+_WITH_FUNCTIONS = ("spark.sql.extensions", "spark.sql.catalog", "spark.plugins")
+"""How settings of Spark begin by which a session may have functions that are not Spark's."""
+
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 _AWAY = {
@@ -157,6 +160,25 @@ def spark_session(settings: Settings, watch: Watch = say_so, schemes: Collection
     if not is_remote(session):
         await_executors(session)
     return session
+
+
+def brings_functions(settings: Settings) -> bool:
+    """Return whether the session that :func:`spark_session` would give may have functions of others.
+
+    One that is started here has Spark's own alone, unless ``spark_conf`` gives it extensions or a catalog.
+    """
+    if any(key.startswith(_WITH_FUNCTIONS) for key in settings.spark_conf):
+        return True
+    if any(
+        name in os.environ for name in (REMOTE, "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
+    ):
+        return True
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    return SparkContext._active_spark_context is not None or SparkSession.getActiveSession() is not None  # noqa: SLF001
 
 
 def _connected(remote: str, settings: Settings) -> SparkSession:

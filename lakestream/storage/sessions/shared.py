@@ -120,6 +120,12 @@ class SharedSpark:
                 self._session = self._started(settings, schemes())
             return self._session
 
+    def brings_functions(self, settings: Settings) -> bool:
+        """Return whether Spark may have functions of others: all but one that is still to be started may."""
+        from lakestream.storage.sessions.session import brings_functions
+
+        return self.given is not None or self._session is not None or brings_functions(settings)
+
     def check(self) -> None:
         """Raise SparkGoneError when Spark has ended that was given, or that this process found there.
 
