@@ -33,9 +33,8 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT vv FROM t",
         "SELECT date_format(ts, 'EEEE') FROM t",
-        f"CREATE STREAM a {_WINDOW} x AS SELECT _twstart AS at, avg(vv) AS v FROM %%trows",
+        f"CREATE STREAM a {_WINDOW} x AS SELECT _twstart AS at, avg(soundex(v)) AS v FROM %%trows",
         f"CREATE STREAM b {_WINDOW} y AS SELECT _twstart AS at, max(date_format(ts, 'E')) AS v FROM %%trows",
     ],
 )
@@ -43,6 +42,12 @@ def test_what_needs_spark_says_so(lake: Lake, sql: str) -> None:
     with lake, pytest.raises(LakestreamError, match="is not installed") as refusal:
         lake.sql(sql)
     assert refusal.value.code == "SPARK_MISSING"
+
+
+def test_what_is_misspelt_is_told_without_it(lake: Lake) -> None:
+    with lake, pytest.raises(LakestreamError, match="there is no column vv") as refusal:
+        lake.sql("SELECT vv FROM t")
+    assert refusal.value.code == "QUERY_INVALID"
 
 
 def test_what_does_not_need_it_works(lake: Lake) -> None:
