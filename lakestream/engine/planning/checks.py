@@ -219,12 +219,7 @@ def check_output(mark: TablePosition | None, output: Table, *, is_own: bool) -> 
     """
     if mark is None:
         return False
-    found = refuse_other(mark, output)
-    is_same = output.table_id == mark.table_id
-    if is_same and output.version < mark.version:
-        raise _rewound(output, f"is at version {output.version}, before version {mark.version}, written last")
-    if is_same and found not in (None, mark.commit):
-        raise _rewound(output, f"has another version {mark.version} than that which was written last")
+    is_same = _refuse_set_back(mark, output)
     commits = _commits_behind(mark.version, output)
     for commit in commits:
         if is_same and _takes_back(commit):
@@ -235,6 +230,27 @@ def check_output(mark: TablePosition | None, output: Table, *, is_own: bool) -> 
             what = f"{commit.operation or 'a commit'} of version {commit.version}{who}"
             raise StreamError("OUTPUT_TOUCHED", f"others changed rows of the output {output.path}: {what}")
     return any(commit.schema_changed for commit in commits)
+
+
+def _refuse_set_back(mark: TablePosition, output: Table) -> bool:
+    """Raise StreamError OUTPUT_REPLACED or OUTPUT_REWOUND; return whether the table is of the same id."""
+    found = refuse_other(mark, output)
+    if output.table_id != mark.table_id:
+        return False
+    if output.version < mark.version:
+        raise _rewound(output, f"is at version {output.version}, before version {mark.version}, written last")
+    if found not in (None, mark.commit):
+        raise _rewound(output, f"has another version {mark.version} than that which was written last")
+    return True
+
+
+def check_beside(marks: Mapping[str, TablePosition], tables: Tables) -> None:
+    """Raise StreamError where what a stream wrote into tables beside its output was taken back.
+
+    ``marks`` are where they stood, by path. OUTPUT_REPLACED, OUTPUT_REWOUND; who changes rows there may.
+    """
+    for path, mark in marks.items():
+        _refuse_set_back(mark, tables.latest(path))
 
 
 def refuse_gone(mark: TablePosition | None, tables: Iterable[str]) -> None:

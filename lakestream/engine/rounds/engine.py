@@ -255,6 +255,7 @@ class Engine:
             finished_us=finished,
             totals=runtime.totals,
             output=mark,
+            beside=dict(runtime.beside),
             corrected=runtime.corrected,
             commit=commit_digest(source, latest),
         )

@@ -13,7 +13,7 @@ from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import check_tables
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import DUCKDB
-from lakestream.engine.rounds.runtime import Services, StreamRuntime, mark_of
+from lakestream.engine.rounds.runtime import Services, StreamRuntime, beside_of, mark_of
 from lakestream.engine.rounds.soundness import standing
 from lakestream.engine.ticks.tick import Tick
 from lakestream.engine.windows.delays import Delays
@@ -84,7 +84,8 @@ class Loader:
         if check_tables(stream, self.services.catalog.handles, done):
             refuse_other_results(self.services.small, record, stream)
         totals = (progress.totals or Totals()) if progress else None
-        runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark, totals)
+        runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark)
+        runtime.beside, runtime.totals = beside_of(record, progress), totals
         taken = record.start_version if position.version is None else position.version
         runtime.commented = {**done, stream.source.info.path: taken}
         delay = stream.emission.max_delay

@@ -10,7 +10,7 @@ from lakestream.engine.base.instants import to_micros
 from lakestream.engine.planning.checks import settled
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport, position_of
 from lakestream.storage.delta import read_commits
-from lakestream.storage.records.registry import Progress, Totals, checked_together
+from lakestream.storage.records.registry import Progress, TablePosition, Totals, checked_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +61,7 @@ class Recording:
             held_until=self.services.system_clock.now().timestamp() + max(0.0, pause),
             totals=_added(runtime.totals or Totals(), outcome),
             output=mark,
+            beside={info.path: self._place(runtime, info.path) for info in runtime.target.beside},
             closed_us=_closed_us(runtime, plan),
             corrected=runtime.corrected,
             next_slice=_next_slice(plan),
@@ -68,6 +69,11 @@ class Recording:
             followed=plan.followed,
             checked=outcome.checked,
         )
+
+    def _place(self, runtime: StreamRuntime, path: str) -> TablePosition:
+        """Return where a table beside the output stands after a tick, which may not have written there."""
+        known, table = runtime.beside.get(path), self.services.catalog.handles.open(path)
+        return known if known is not None and known.version == table.version else TablePosition.of(table)
 
     def _advance(
         self, runtime: StreamRuntime, plan: TickPlan, outcome: TickResult, progress: Progress
@@ -77,7 +83,7 @@ class Recording:
         self.failing.retries.forget(plan.uuid)
         if (fewer := self.services.fewer_commits.get(plan.uuid)) is not None:
             self.services.fewer_commits[plan.uuid] = fewer + max(1, fewer // 8)
-        runtime.pending, runtime.mark = None, progress.output
+        runtime.pending, runtime.mark, runtime.beside = None, progress.output, progress.beside
         runtime.state = outcome.state
         runtime.totals = progress.totals
         runtime.position = position_of(runtime.record, runtime.stream, progress)

@@ -16,7 +16,7 @@ from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -74,9 +74,10 @@ class TickReport:
 class StreamRuntime:
     """A stream under the engine's care: compiled, with its state and place.
 
-    ``mark`` is up to where its output has nothing of others, None when that is not known; ``waiting`` what
-    it waits for, None when the next round has to look at it. ``commented`` are the versions of the tables
-    that it reads, by path, whose comments its output has.
+    ``mark`` is up to where its output has nothing of others, None when that is not known, ``beside`` where
+    the tables beside it stood when it wrote there last, by path; ``waiting`` what it waits for, None when the
+    next round has to look at it. ``commented`` are the versions of the tables that it reads, by path, whose
+    comments its output has.
     """
 
     record: StreamRecord
@@ -86,6 +87,7 @@ class StreamRuntime:
     state: GroupState
     pending: TickPlan | None = None
     mark: TablePosition | None = None
+    beside: Mapping[str, TablePosition] = field(default_factory=dict)
     totals: Totals | None = None
     saved_tick: int = 0
     saved_at: float = 0.0
@@ -248,6 +250,11 @@ def mark_of(record: StreamRecord, progress: Progress | None) -> TablePosition | 
     if accepted is not None and accepted.tick == (progress.tick if progress else 0):
         return accepted.output
     return progress.output if progress else None
+
+
+def beside_of(record: StreamRecord, progress: Progress | None) -> Mapping[str, TablePosition]:
+    """Return where the tables beside a stream's output stood after its last tick, by path."""
+    return progress.beside if progress is not None and mark_of(record, progress) is not None else {}
 
 
 def position_of(record: StreamRecord, stream: Stream, progress: Progress | None) -> Position:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.checks import (
+    check_beside,
     check_followed,
     check_output,
     check_plan,
@@ -14,7 +15,7 @@ from lakestream.engine.planning.checks import (
     refuse_gone,
 )
 from lakestream.engine.recalculation.recalculate import app_of
-from lakestream.engine.rounds.runtime import mark_of, owns_output, position_of
+from lakestream.engine.rounds.runtime import beside_of, mark_of, owns_output, position_of
 from lakestream.engine.streams.quarantine import Quarantine
 from lakestream.engine.streams.target import missing_errors
 from lakestream.engine.ticks.tick import output_app
@@ -35,6 +36,7 @@ def refuse_unsound(services: Services, record: StreamRecord) -> None:
     quarantine = Quarantine(stream.definition, record.uuid)
     missing = [*quarantine.missing(services.catalog), *missing_errors(services.catalog, stream.definition)]
     refuse_gone(mark_of(record, progress), missing)
+    check_beside(beside_of(record, progress), services.catalog.handles)
     services.registry.states.read(record.uuid, position.tick)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.turns import TurnNeededError
 from lakestream.engine.creation.create import open_target
-from lakestream.engine.planning.checks import check_output, check_tick
+from lakestream.engine.planning.checks import check_beside, check_output, check_tick
 from lakestream.engine.rounds.runtime import (
     FinishedTick,
     Services,
@@ -213,6 +213,7 @@ class Ticking:
         table = handles.latest(runtime.target.info.path)
         for info in runtime.target.quarantines:
             handles.latest(info.path)
+        check_beside(runtime.beside, handles)
         if runtime.mark is None:
             if TablePosition.of(table).commit is None:
                 table.reopen()  # a statement elsewhere has dropped it, unless its log was cleared

@@ -92,6 +92,11 @@ class Target:
         return (self.info,) if self.refused is None else (self.info, self.refused.info)
 
     @property
+    def beside(self) -> tuple[TableInfo, ...]:
+        """The tables beside the output that ticks write."""
+        return (*self.quarantines, *filter(None, [self.errors]))
+
+    @property
     def quarantines(self) -> tuple[TableInfo, ...]:
         """The tables of what does not meet expectations."""
         return (*self.tables[1:], *filter(None, [self.quarantine]))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Record = TypeVar("_Record")
 _Small = TypeVar("_Small", Begun, WaitingGroup)
 _EXTRA, _JSON = "extra", "table_versions"
-_BY_PATH = (_JSON, "large_tables", "followed", "followed_after")
+_BY_PATH = (_JSON, "large_tables", "followed", "followed_after", "beside")
 """What is said of tables by their paths."""
 _TAKE_COMMITS = ("changes", "period")
 """Kinds of ticks whose plans say how old their changes are, and that this is not known."""
@@ -210,8 +210,8 @@ def _positions(followed: dict[str, TablePosition]) -> Keys | None:
     return {path: astuple(position) for path, position in followed.items()} or None
 
 
-def _followed(saved: Keys) -> dict[str, TablePosition]:
-    return {path: TablePosition(*values) for path, values in saved.pop("followed", {}).items()}
+def _places(saved: Keys, name: str) -> dict[str, TablePosition]:
+    return {path: TablePosition(*values) for path, values in saved.pop(name, {}).items()}
 
 
 def _facts_of_plan(saved: Keys) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _facts_of_plan(saved: Keys) -> dict[str, Any]:
         "large_tables": saved.pop("large_tables", {}),
         "spark_only": saved.pop("spark_only", False),
         "commit": saved.pop("commit", None),
-        "followed": _followed(saved),
+        "followed": _places(saved, "followed"),
         "followed_after": saved.pop("followed_after", {}),
         "unknown": saved,
     }
@@ -261,6 +261,7 @@ def _keys_of_progress(progress: Progress) -> Keys:
             corrected=None if corrected is None else astuple(corrected),
             commit=progress.commit,
             followed=_positions(progress.followed),
+            beside=_positions(progress.beside),
         ),
     }
 
@@ -281,7 +282,8 @@ def _facts_of_progress(saved: Keys) -> dict[str, Any]:
         "closed_us": saved.pop("closed_us", None),
         "corrected": Corrected(*corrected) if corrected else None,
         "commit": saved.pop("commit", None),
-        "followed": _followed(saved),
+        "followed": _places(saved, "followed"),
+        "beside": _places(saved, "beside"),
         "checked": _checked(saved.pop("checked", {})),
         "unknown": saved,
     }

@@ -151,9 +151,9 @@ class Progress:
     ``closed_us`` is up to where the clock has closed windows, ``corrected`` up to where late changes were
     corrected, None for streams that do neither. ``next_slice`` is the part of history to come, None when it
     is taken. ``commit`` is the digest of the source's commit ``version``, None where it is not known.
-    ``followed`` are the tables beside the source, by path, up to which their changes have been followed.
-    ``checked`` counts the rows that it held against expectations, by their names. ``unknown`` is what else is
-    saved of it.
+    ``followed`` are the tables beside the source, by path, up to which their changes have been followed;
+    ``beside`` those beside the output that ticks have written, where they stood after it. ``checked`` counts
+    the rows that it held against expectations, by their names. ``unknown`` is what else is saved of it.
     """
 
     uuid: str
@@ -175,6 +175,7 @@ class Progress:
     next_slice: HistorySlice | None = None
     commit: str | None = None
     followed: dict[str, TablePosition] = field(default_factory=dict)
+    beside: dict[str, TablePosition] = field(default_factory=dict)
     checked: Mapping[str, Checked] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict)
 

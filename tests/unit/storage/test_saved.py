@@ -137,6 +137,7 @@ PROGRESS: list[Row] = [
         "corrected": [1, 2, None],
         "commit": "d2",
         "followed": {"/t": ["id", 4, "d3"]},
+        "beside": {"/q": ["id", 5, "d4"]},
         "checked": {"positive": [1, 2]},
         "total_checked": {"positive": [3, 4]},
         "next_slice": 1,
