@@ -247,15 +247,16 @@ class Lake:
         is there already replaces the old one. A name that begins with ``root.`` is a device of the tree of
         time series: the rows are its points, each at its ``ts``. Times may be datetimes, dates, text (without
         a zone in the lake's) or milliseconds since 1970 UTC. Raises StatementError TABLE_NOT_FOUND,
-        COLUMN_NOT_FOUND, DUPLICATE_COLUMN or BAD_VALUE.
+        COLUMN_NOT_FOUND, DUPLICATE_COLUMN or BAD_VALUE; StorageError for a commit that cannot be made.
         """
         from lakestream.engine.reading.frames import rows_given
+        from lakestream.storage.tables.table import refusals_named
 
         given = rows_given(rows)
         if table.startswith(f"{ROOT}."):
             return self._at.tree.insert(table, given)
         info = self._at.named(table)
-        with self._at.changing("INSERT", [info]):
+        with refusals_named(), self._at.changing("INSERT", [info]):
             editor = self._at.editor()
             if isinstance(given, list):
                 return editor.insert_dicts(info, given)

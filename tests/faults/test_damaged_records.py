@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakestream.errors import StorageError
 from lakestream.lake import Lake
+from lakestream.storage.records.states import SavedStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -231,6 +232,55 @@ def test_records_of_an_older_copy_are_seen(story: Story, tmp_path: Path, tables:
     story.come(7)
     assert story.states() == {"s": "Running ", "c": "Running "}
     assert (story.minutes("o"), story.minutes("oc")) == ([*range(7)], [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize("damage", [cut, lambda entry: entry.write_bytes(b"")])
+def test_a_commit_is_no_failure_where_its_checkpoint_is_one(
+    story: Story, damage: Callable[[Path], None]
+) -> None:
+    """A checkpoint is made of the whole log: of one with an empty commit it would lose rows for good."""
+    story.reopen()
+    story.come(3)
+    log = story.root / "main" / "a" / "_delta_log"
+    entry = sorted(log.glob("*.json"))[2]
+    whole = entry.read_bytes()
+    damage(entry)
+    for minute in range(4, 14):
+        story.lake.insert("a", [{"ts": f"2026-01-01 00:{minute:02}:00", "v": minute}])
+    story.lake.sql("DELETE FROM a WHERE v = 13")
+    assert not [*log.glob("*.checkpoint*")]
+    entry.write_bytes(whole)
+    story.reopen()
+    for minute in range(14, 24):
+        story.come(minute)
+    assert len(story.lake.sql("SELECT ts FROM a").fetchall()) == 23
+    assert [*log.glob("*.checkpoint*")]
+    assert [*story.lake.repair.check()] == []
+
+
+def test_a_state_that_cannot_be_saved_is_its_streams_alone(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.reopen()
+    whole = SavedStates.write_changes
+
+    def refuse(states: SavedStates, uuid: str, *rest: Any) -> bool:
+        if uuid == counting:
+            raise PermissionError(13, "Permission denied")
+        return whole(states, uuid, *rest)
+
+    counting = story.lake._statements.streams.named("c").uuid
+    with monkeypatch.context() as patch:
+        patch.setattr(SavedStates, "write_changes", refuse)
+        for minute in (3, 4):
+            story.come(minute)
+    assert story.states() == {"s": "Running ", "c": "Retrying IO_ERROR"}
+    assert story.minutes("o") == [0, 1, 2, 3]
+    story.reopen()
+    story.come(5)
+    story.come(6)
+    assert story.states() == {"s": "Running ", "c": "Running "}
+    assert (story.minutes("o"), story.minutes("oc")) == ([0, 1, 2, 3, 4, 5], [0, 2, 4])
 
 
 @pytest.mark.parametrize("refused", ["open", "stat"])

@@ -113,7 +113,10 @@ class Recording:
             or ticks >= self.services.settings.checkpoint_ticks
             or age >= self.services.settings.checkpoint_seconds
         ):
-            self.save(runtime)
+            try:
+                self.save(runtime)
+            except Exception as error:  # noqa: BLE001 - its neighbours are recorded, too
+                self.failing.fail(runtime.record, self.failing.named(runtime.record, error))
 
     def is_unsaved(self, runtime: StreamRuntime) -> bool:
         """Return whether a stream has a state that is not saved as that of its last tick."""

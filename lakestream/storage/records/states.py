@@ -22,7 +22,8 @@ from lakestream.storage.records.keyed import damage_named
 from lakestream.storage.rows.reading import align, constant, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
-from lakestream.storage.tables.table import LOG_KEPT, is_table
+from lakestream.storage.tables.table import is_table
+from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints
 from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
 from lakestream.storage.writes.writing import put_together, write_rows
@@ -83,17 +84,18 @@ class SavedStates:
         rows = state.append_column(_TICK, constant(tick, state.num_rows))
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
         table = self._opened(uuid, rows)
-        with committing(table):
-            table.refresh()
+        with self._looked_at_anew(table), committing(table):
+            before = table.refresh()
             write_deltalake(
                 table.handle,
                 rows,
                 mode="overwrite",
                 schema_mode="overwrite",
                 commit_properties=_of(tick),
-                post_commithook_properties=LOG_KEPT,
+                post_commithook_properties=NO_HOOKS,
                 writer_properties=WriterProperties(max_row_group_size=_GROUP_ROWS),
             )
+            keep_checkpoints(table, before)
             table.last_transaction = (table.version, _APP), tick
             _keep_up(table)
 
@@ -112,7 +114,7 @@ class SavedStates:
             if error.code != "STATE_DAMAGED":
                 raise
             return False
-        with committing(table):
+        with self._looked_at_anew(table), committing(table):
             if not _goes_on(table, tick, changes):
                 return False
             rows = align(_change_rows(tick, changes), table.schema)
@@ -120,6 +122,15 @@ class SavedStates:
             table.last_transaction = (table.version, _APP), tick
             _keep_up(table)
         return True
+
+    @contextmanager
+    def _looked_at_anew(self, table: Table) -> Iterator[None]:
+        """Open the table anew after a failure: what stood in the way is then seen."""
+        try:
+            yield
+        except Exception:
+            self._tables.forget(table.path)
+            raise
 
     def read(self, uuid: str, upto: int | None = None) -> tuple[int, pa.Table] | None:
         """Return the newest state, of a tick not after ``upto``, with its tick; None when there is none.

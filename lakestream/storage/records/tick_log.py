@@ -25,6 +25,7 @@ from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table
+from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints
 from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.mending import put_aside, whole_files
 from lakestream.storage.writes.upkeep import FILE_BYTES
@@ -286,9 +287,16 @@ class TickLog(Generic[_Tick]):
         before = table.version
         try:
             kept_rows = align(rows.take(kept), table.schema)
-            write_deltalake(table.handle, kept_rows, mode="overwrite", commit_properties=self._said())
+            write_deltalake(
+                table.handle,
+                kept_rows,
+                mode="overwrite",
+                commit_properties=self._said(),
+                post_commithook_properties=NO_HOOKS,
+            )
         except CommitFailedError:
             return 0
+        keep_checkpoints(table, before)
         self._count_own(before, table)
         self._drop_old(table)
         return int(rows.num_rows) - len(kept)

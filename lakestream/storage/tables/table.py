@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from lakestream.errors import LakestreamError, StorageError
@@ -35,10 +35,6 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _REOPEN_AFTER = 20
 """Commits after which a handle is opened anew: one that follows commit by commit gets slower with
 each (a scan of 2,000 files 98 ms against 7 ms on a fresh handle, which costs 10-20 ms to open)."""
-
-LOG_KEPT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""What delta-rs does after a commit of a tick: to look for old entries of the log costs 10 µs for each entry
-that there is, so that upkeep does it now and then."""
 
 _PINNED = 4
 """How many older versions of a table are kept open."""
@@ -111,7 +107,7 @@ class KeptRows:
     rows: pa.Table
 
 
-class _CommitFiles:
+class CommitFiles:
     """The files of a table's commits, where they can be looked at cheaply."""
 
     def __init__(self, path: str) -> None:
@@ -195,7 +191,7 @@ class Table:
         self.last_transaction: tuple[object, int | None] | None = None
         """The version and the application id that were asked for or written last, and what is known of it."""
         self.ahead = Ahead(path)
-        self._commits = _CommitFiles(path)
+        self.commit_files = CommitFiles(path)
         self._older = _OlderVersions(path)
         self._take(handle)
         self._compacted_at = self._opened_at
@@ -256,15 +252,15 @@ class Table:
                 if not self.ahead.follow():
                     self._go_on()
                 return self.version
-            if self._stamp != self._commits.stamp(self._stamp[0]):
+            if self._stamp != self.commit_files.stamp(self._stamp[0]):
                 return self.reopen()
             if self._handle.version() != self._stamp[0]:
                 # A write of ours has taken the handle there.
                 self._stand()
             version, stamp = self._stamp
-            if stamp is not None and not self._commits.may_follow(version):
+            if stamp is not None and not self.commit_files.may_follow(version):
                 return version
-            self._commits.refuse_empty(version + 1)
+            self.commit_files.refuse_empty(version + 1)
             self._go_on()
             return self._handle.version()
 
@@ -283,7 +279,7 @@ class Table:
         if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
             self.reopen()
         else:
-            self._stamp = self._commits.stamp(self._handle.version())
+            self._stamp = self.commit_files.stamp(self._handle.version())
             self.ahead.begin(self._handle)
 
     def reopen(self) -> int:
@@ -294,14 +290,14 @@ class Table:
             return self._handle.version()
 
     def _take(self, handle: DeltaTable) -> None:
-        self._commits.refuse_empty_before(handle.version())
-        self._commits.refuse_empty(handle.version() + 1)
+        self.commit_files.refuse_empty_before(handle.version())
+        self.commit_files.refuse_empty(handle.version() + 1)
         if (why := exchanged(self.path)) is not None:
             raise _unreadable(self.path, why)
         self._handle = handle
         self.last_transaction = None
         self._opened_at = handle.version()
-        self._stamp = self._commits.stamp(self._opened_at)
+        self._stamp = self.commit_files.stamp(self._opened_at)
         self.ahead.begin(self._handle)
 
     @property
@@ -536,14 +532,14 @@ def storage_refusal(error: BaseException) -> LakestreamError | None:
 
 @contextmanager
 def refusals_named() -> Iterator[None]:
-    """Raise by its name what an object store refused, and IO_ERROR (StorageError) for a panic in Rust.
+    """Raise by its name what an object store refused, and IO_ERROR (StorageError) for what delta-rs says.
 
-    Nothing that catches errors would catch a panic.
+    A panic in Rust is one, too: nothing that catches errors would catch it.
     """
     try:
         yield
     except Exception as error:
-        named = store_refusal(error)
+        named = storage_refusal(error) if isinstance(error, DeltaError) else store_refusal(error)
         if named is None or named is error:
             raise
         raise named from error

@@ -1,23 +1,28 @@
 """Checkpoints of a table's log: by delta-rs, in a store from the commits that this process knows already.
 
-delta-rs reads each commit since the last checkpoint two to four times before it writes one. In a store it
-therefore writes it in a mirror of the log: what a list of the log says is known here is not asked for again.
+They are written behind a commit, not with it: one that cannot be written is no failure of the commit, which
+is there. delta-rs reads each commit since the last checkpoint two to four times before it writes one. In a
+store it therefore writes it in a mirror of the log: what a list of the log says is known here is not asked
+for again.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, PostCommitHookProperties
 
+from lakestream.errors import LakestreamError
 from lakestream.storage.places import files
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.tables import kept
 from lakestream.storage.tables.log import LAST_CHECKPOINT, checkpoint_name, commit_name
+from lakestream.storage.tables.table import refusals_named
 
 if TYPE_CHECKING:
     from lakestream.storage.tables.table import Table
@@ -27,6 +32,31 @@ _MOST_COMMITS = 200
 """More are left to delta-rs, which asks for several at a time."""
 _UNDERSTOOD = re.compile(r"_delta_log/(\d{20}\.(json|crc|checkpoint\.parquet)|_last_checkpoint)")
 """What a log has whose last checkpoint is one file, and whose commits are all in it."""
+
+
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""A commit is all that a call of delta-rs does: to look for old entries of the log costs 10 µs for each one
+that there is, so that upkeep does it now and then."""
+_INTERVAL = 100
+"""The commits between checkpoints where a table does not say: as delta-rs has it."""
+_log = logging.getLogger(__name__)
+
+
+def keep_checkpoints(table: Table, before: int) -> None:
+    """Write a checkpoint where the commits behind the version ``before`` have come to one.
+
+    None is made of a log with an empty commit, whose rows it would take away for good. What stands in the
+    way is said in the log.
+    """
+    interval = int(table.properties.get("delta.checkpointInterval", _INTERVAL))
+    if table.version // interval == before // interval:
+        return
+    try:
+        with refusals_named():
+            table.commit_files.refuse_empty_before(table.version)
+            write_checkpoint(table)
+    except LakestreamError as error:
+        _log.warning("no checkpoint of %s was written: %s", table.path, error)
 
 
 def write_checkpoint(table: Table) -> None:

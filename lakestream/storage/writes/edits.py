@@ -20,6 +20,7 @@ from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
+from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints
 from lakestream.storage.writes.keys import compared, meets_keys, span_of
 from lakestream.storage.writes.writing import write_rows
 
@@ -105,8 +106,12 @@ def delete_where(table: Table | str, predicate: str | None, *, app: str | None =
 
 @retried
 def _delete(table: Table, predicate: str | None, properties: CommitProperties | None) -> dict[str, int]:
-    table.refresh()
-    return _named(table, lambda: table.handle.delete(predicate, commit_properties=properties))
+    return _named(
+        table,
+        lambda: table.handle.delete(
+            predicate, commit_properties=properties, post_commithook_properties=NO_HOOKS
+        ),
+    )
 
 
 def update_where(table: Table | str, assignments: Mapping[str, str], predicate: str | None) -> int:
@@ -119,13 +124,21 @@ def update_where(table: Table | str, assignments: Mapping[str, str], predicate: 
 
 @retried
 def _update(table: Table, assignments: Mapping[str, str], predicate: str | None) -> dict[str, int]:
-    table.refresh()
     updates = {delta_name(name): text for name, text in assignments.items()}
-    return _named(table, lambda: table.handle.update(updates=updates, predicate=predicate))
+    return _named(
+        table,
+        lambda: table.handle.update(
+            updates=updates, predicate=predicate, post_commithook_properties=NO_HOOKS
+        ),
+    )
 
 
 def _named(table: Table, action: Callable[[], _T]) -> _T:
-    """Run an edit; what delta-rs refuses becomes a StorageError, a conflict stays to be retried."""
+    """Run an edit of a table as it is by now; what delta-rs refuses becomes a StorageError.
+
+    A conflict stays to be retried.
+    """
+    before = table.refresh()
     if has_far_times(table):
         raise StorageError(
             "EDIT_FAILED",
@@ -134,11 +147,13 @@ def _named(table: Table, action: Callable[[], _T]) -> _T:
             hint="whoever writes the table can change it by Spark",
         )
     try:
-        return action()
+        done = action()
     except CommitFailedError:
         raise
     except DeltaError as error:
         raise StorageError("EDIT_FAILED", f"{table.path} was not changed: {first_line(error)}") from error
+    keep_checkpoints(table, before)
+    return done
 
 
 @retried
@@ -236,7 +251,12 @@ def _merge_once(
     """Merge rows; ``updates`` say what matched rows become, empty for all of the new row."""
     table.refresh()
     merger = table.handle.merge(
-        rows, predicate, source_alias="s", target_alias="t", commit_properties=properties
+        rows,
+        predicate,
+        source_alias="s",
+        target_alias="t",
+        commit_properties=properties,
+        post_commithook_properties=NO_HOOKS,
     )
     matched = merger.when_matched_update(dict(updates)) if updates else merger.when_matched_update_all()
     _named(table, matched.when_not_matched_insert_all().execute)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from deltalake import PostCommitHookProperties, write_deltalake
+from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from lakestream.storage.places import files
@@ -20,8 +20,7 @@ from lakestream.storage.tables.durable import data_files
 from lakestream.storage.tables.log import commit_name, known_commit
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.mirror import few_files, has_plain_rows, mirrored, small_files
-from lakestream.storage.tables.table import LOG_KEPT
-from lakestream.storage.writes.checkpointing import write_checkpoint
+from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints, write_checkpoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +32,6 @@ _MIRRORED_BYTES = 64 << 20
 """More rows are not laid on this machine's disk: delta-rs sends them as it goes."""
 _LARGE_BYTES = 100 << 20
 """The size from which on delta-rs leaves files as they are, where nothing else is said."""
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-_CHECKPOINT_INTERVAL = 100
-"""The commits between checkpoints where a table does not say: as delta-rs has it."""
 
 
 def write_rows(
@@ -58,15 +54,14 @@ def write_rows(
         "commit_properties": commit_properties,
         "target_file_size": target_file_size,
     }
-    names = _mirrored_files(table, rows, replace)
+    names, before = _mirrored_files(table, rows, replace), table.version
     if names is None:
-        write_deltalake(table.handle, rows, post_commithook_properties=LOG_KEPT, **how)
-        return
-    with mirrored(table, names) as mirror:
-        write_deltalake(mirror, rows, post_commithook_properties=_NO_HOOKS, **how)
-        _put(table, mirror)
-    if table.version % int(table.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL)) == 0:
-        write_checkpoint(table)
+        write_deltalake(table.handle, rows, post_commithook_properties=NO_HOOKS, **how)
+    else:
+        with mirrored(table, names) as mirror:
+            write_deltalake(mirror, rows, post_commithook_properties=NO_HOOKS, **how)
+            _put(table, mirror)
+    keep_checkpoints(table, before)
 
 
 def put_together(table: Table, target_bytes: int | None = None) -> bool:
@@ -75,11 +70,13 @@ def put_together(table: Table, target_bytes: int | None = None) -> bool:
     ``target_bytes`` is about the size of what they become, and of files that stay as they are. Raises
     delta-rs's CommitFailedError as :func:`write_rows`.
     """
-    names = small_files(table, target_bytes or _LARGE_BYTES)
+    names, before = small_files(table, target_bytes or _LARGE_BYTES), table.version
     if names is None:
-        return bool(table.handle.optimize.compact(target_size=target_bytes)["numFilesAdded"])
+        done = table.handle.optimize.compact(target_size=target_bytes, post_commithook_properties=NO_HOOKS)
+        keep_checkpoints(table, before)
+        return bool(done["numFilesAdded"])
     with mirrored(table, names) as mirror:
-        done = mirror.optimize.compact(target_size=target_bytes, post_commithook_properties=_NO_HOOKS)
+        done = mirror.optimize.compact(target_size=target_bytes, post_commithook_properties=NO_HOOKS)
         if done["numFilesAdded"]:
             _put(table, mirror)
     if done["numFilesAdded"]:
