@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from lakestream.clock import SystemClock
@@ -12,7 +13,7 @@ from lakestream.errors import BusyError, SparkGoneError, StorageError
 from lakestream.scheduler.alarms import Alarms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from lakestream.engine.rounds.runtime import TickReport
@@ -66,15 +67,18 @@ def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
     Where a Spark that lakestream has started has died, that is said, and what it was to do begins anew with
     another one. Raises what a round raised, except that and the errors in :data:`PASSING`.
     """
-    rounds = _Rounds(lake, listener, poll_seconds)
-    with _stopped_by_signals(rounds, listener):
+    ends: SimpleQueue[int | None] = SimpleQueue()
+    rounds = _Rounds(lake, listener, poll_seconds, lambda: ends.put(None))
+    with _signals_put_into(ends):
         listener.started()
         rounds.start()
         try:
-            rounds.stopped.wait()
+            number = ends.get()
         finally:
             rounds.stop()
-            rounds.join()
+        if number is not None:
+            listener.stopping()
+        rounds.join()
     if rounds.failure is not None:
         raise rounds.failure
 
@@ -89,10 +93,13 @@ def pause(poll_seconds: float, quiet_seconds: float) -> float:
 class _Rounds(threading.Thread):
     """The thread of the rounds, and what it has to tell the thread that waits for it."""
 
-    def __init__(self, lake: Lake, listener: Listener, poll_seconds: float) -> None:
+    def __init__(
+        self, lake: Lake, listener: Listener, poll_seconds: float, failed: Callable[[], None]
+    ) -> None:
         super().__init__(name="rounds")
-        self.stopped = threading.Event()
         self.failure: BaseException | None = None
+        self._failed = failed
+        self._stopped = threading.Event()
         self._wake = threading.Event()
         self._lake = lake
         self._listener = listener
@@ -102,7 +109,7 @@ class _Rounds(threading.Thread):
 
     def stop(self) -> None:
         """Have the rounds end after the running tick."""
-        self.stopped.set()
+        self._stopped.set()
         self._wake.set()
 
     def run(self) -> None:
@@ -118,14 +125,14 @@ class _Rounds(threading.Thread):
                 self._wake.wait(pause(self._poll_seconds, self._meter.monotonic() - self._busy_at))
         except BaseException as error:  # noqa: BLE001 (handed to the waiting thread, which raises it)
             self.failure = error
-            self.stopped.set()
+            self._failed()
         finally:
             alarms.close()
 
     def _goes_on(self) -> bool:
         """Return whether another round is to begin; who wakes it from now on means the one after it."""
         self._wake.clear()
-        return not self.stopped.is_set()
+        return not self._stopped.is_set()
 
     def _tick_once(self) -> bool:
         self._listener.began()
@@ -144,16 +151,21 @@ class _Rounds(threading.Thread):
 
 
 @contextmanager
-def _stopped_by_signals(rounds: _Rounds, listener: Listener) -> Iterator[None]:
-    """Let SIGTERM and SIGINT stop the rounds; the handlers that were there come back afterwards."""
+def _signals_put_into(ends: SimpleQueue[int | None]) -> Iterator[None]:
+    """Let SIGTERM and SIGINT be heard by who waits; the handlers that were there come back afterwards.
+
+    A handler runs amid what the main thread does: of all that waits for a lock, it may have that very lock.
+    """
+    heard = False
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if rounds.stopped.is_set() and number == signal.SIGINT:
+        nonlocal heard
+        if heard and number == signal.SIGINT:
             # Ticks survive a kill; a Python exception would still wait for the running one.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        rounds.stop()
-        listener.stopping()
+        heard = True
+        ends.put(number)  # which may be called amid a call of itself
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

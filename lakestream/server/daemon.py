@@ -174,15 +174,16 @@ def ended_by_signals() -> Iterator[Callable[[], bool]]:
 
     Gives whether one has come: what runs just then may keep the exception to itself.
     """
-    told = threading.Event()
+    told = False
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        told.set()
+        nonlocal told  # an event has a lock, which a second signal would wait for
+        told = True
         sys.exit(0)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield told.is_set
+        yield lambda: told
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

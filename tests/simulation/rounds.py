@@ -179,7 +179,7 @@ def run(ground: Ground, steps: int) -> None:
         patch.object(alarms, "BackgroundScheduler", scheduler),
         patch.object(watch, "SystemClock", lambda: ground),
     ):
-        rounds = watch._Rounds(world, world, _POLL_SECONDS)  # type: ignore[arg-type]
+        rounds = watch._Rounds(world, world, _POLL_SECONDS, lambda: None)  # type: ignore[arg-type]
         world.rounds = rounds
         rounds._wake = Signal(world.passing)  # type: ignore[assignment]
         rounds.run()

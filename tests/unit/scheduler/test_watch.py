@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 from types import SimpleNamespace
@@ -101,6 +103,69 @@ def test_ticks_until_a_signal_and_leaves_the_handlers_as_they_were(number: int) 
     assert (heard.ticks, heard.errors) == (["a", "b", "c"], [])
     assert heard.others == ["started", "stopping"]
     assert signal.getsignal(number) is before
+
+
+STRUCK = """
+import faulthandler, os, signal, sys, threading
+from types import SimpleNamespace
+from lakestream.scheduler import watch
+
+faulthandler.dump_traceback_later(60, exit=True)
+signal.signal(signal.SIGTERM, lambda *_: None)  # whose turn comes again when the watch is over
+
+
+class Struck:
+    # Hears what the watch tells; a signal comes at a line of what the main thread runs then.
+
+    def __init__(self, line):
+        self.left, self.heard = line, []
+
+    def started(self):
+        sys.settrace(self.trace)
+        sys._getframe(1).f_trace = self.trace
+
+    def trace(self, frame, event, _):
+        if frame.f_globals["__name__"] not in ("threading", watch.__name__):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                signal.raise_signal(signal.SIGTERM)
+        return self.trace
+
+    def stopping(self):
+        self.heard.append("stopping")
+
+    began = ended = ticked = failed = lambda *_: None
+
+
+def begins(line):
+    looks = iter(range(40))
+
+    def tick_once(*_):
+        if next(looks, None) is None:  # the watch has fewer lines
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    struck = Struck(line)
+    lake = SimpleNamespace(alarms={}, tick_once=tick_once)
+    watch.watch(lake, struck, poll_seconds=0.001)
+    sys.settrace(None)
+    assert struck.heard == ["stopping"]
+    return struck.left <= 0
+
+
+line = 1
+while begins(line):
+    line += 1
+assert line > 10
+print(line)
+"""
+
+
+def test_a_signal_at_any_line_of_the_main_thread_ends_the_watch() -> None:
+    """What the handler does must not wait for a lock that the main thread has."""
+    done = subprocess.run([sys.executable, "-c", STRUCK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_rounds_follow_each_other_and_never_overlap(caplog: pytest.LogCaptureFixture) -> None:
