@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from lakestream.errors import StorageError
 from lakestream.lake import Lake
+from lakestream.storage.records import keyed, states, tick_log
 from lakestream.storage.records.states import SavedStates
 
 if TYPE_CHECKING:
@@ -256,6 +260,32 @@ def test_a_commit_is_no_failure_where_its_checkpoint_is_one(
     assert len(story.lake.sql("SELECT ts FROM a").fetchall()) == 23
     assert [*log.glob("*.checkpoint*")]
     assert [*story.lake.repair.check()] == []
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_what_is_done_is_no_failure_where_upkeep_behind_it_is_one(
+    story: Story, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A statement that is answered with an error, and is done, is given again or taken for not done."""
+    story.reopen()
+    monkeypatch.setattr(keyed, "put_together", full)
+    monkeypatch.setattr(keyed, "_COMPACT_AFTER", 0)
+    monkeypatch.setattr(states, "put_together", full)
+    monkeypatch.setattr(states, "_KEPT_UP_EVERY", 1)
+    monkeypatch.setattr(tick_log, "put_together", full)
+    monkeypatch.setattr(tick_log, "_MAX_FILES", 0)
+    story.lake.sql(QUARANTINED)
+    for minute in range(3, 7):
+        story.come(minute)
+    assert story.states() == {"s": "Running ", "c": "Running ", "q": "Running "}
+    assert (story.minutes("o"), story.minutes("oc")) == ([0, 1, 2, 3, 4, 5], [0, 2, 4])
+    for table in ("streams", "plans", "progress", "state/"):
+        assert re.search(
+            rf"_lakestream/{table}.* was not kept up behind a commit: .*No space left", caplog.text
+        )
 
 
 def test_a_state_that_cannot_be_saved_is_its_streams_alone(

@@ -11,6 +11,7 @@ from lakestream.errors import LakestreamError
 from lakestream.storage.records.keyed import compact, damage_named, open_system, was_written
 from lakestream.storage.rows.reading import read_arrow, timestamp_literal
 from lakestream.storage.tables.table import Table
+from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import append, delete_where
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class Audit:
         with self._turn:
             table = self._table = self._table or open_system(self._path, COLUMNS)
             append(table, pa.Table.from_pylist([row], schema=table.schema))
-            compact(table, _FILES)
+            with behind_commit(self._path):
+                compact(table, _FILES)
 
     def remove(self, before_us: int, *, dry_run: bool = False) -> int:
         """Delete what was noted before an instant (µs since 1970 UTC), and return how many rows that is.

@@ -26,6 +26,7 @@ from lakestream.storage.tables.log import commit_digest
 from lakestream.storage.tables.looks import once
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table
+from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import create, retried
 from lakestream.storage.writes.mending import put_aside
 from lakestream.storage.writes.writing import put_together, write_rows
@@ -312,7 +313,8 @@ class KeyedTable:
         if self._copies is not None:
             whole, changed = self.rows(), {row[self._key] for row in rows}
             self._copies.keep(Form(self._columns, self._key, self._version), whole, before, changed, gone)
-        compact(table, _COMPACT_AFTER)
+        with behind_commit(self.path):
+            compact(table, _COMPACT_AFTER)
 
 
 def _write(table: Table, rows: list[Row], replaced: str | None = None) -> None:

@@ -23,7 +23,7 @@ from lakestream.storage.rows.reading import align, constant, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import is_table
-from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints
+from lakestream.storage.writes.checkpointing import NO_HOOKS, behind_commit, keep_checkpoints
 from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
 from lakestream.storage.writes.writing import put_together, write_rows
@@ -246,9 +246,10 @@ def _keep_up(table: Table) -> None:
     """Put the small files of changes together now and then, and drop what is old."""
     if table.version % _KEPT_UP_EVERY:
         return
-    put_together(table, FILE_BYTES)
-    table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
-    table.handle.cleanup_metadata()
+    with behind_commit(table.path):
+        put_together(table, FILE_BYTES)
+        table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+        table.handle.cleanup_metadata()
 
 
 def _as_of(handle: DeltaTable, upto: int | None) -> tuple[int, pa.Table] | None:

@@ -25,7 +25,7 @@ from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table
-from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints
+from lakestream.storage.writes.checkpointing import NO_HOOKS, behind_commit, keep_checkpoints
 from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.mending import put_aside, whole_files
 from lakestream.storage.writes.upkeep import FILE_BYTES
@@ -101,7 +101,8 @@ class TickLog(Generic[_Tick]):
             self._files += 1
             self._count_own(before, table)
             if self._files > _MAX_FILES:
-                self._put_together(table)
+                with behind_commit(self._path):
+                    self._put_together(table)
 
     def clear(self) -> int:
         """Keep the last ticks of each stream only, and return how many records went."""

@@ -11,20 +11,24 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake.exceptions import CommitFailedError
 
 from lakestream.errors import LakestreamError
 from lakestream.storage.places import files
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.tables import kept
 from lakestream.storage.tables.log import LAST_CHECKPOINT, checkpoint_name, commit_name
-from lakestream.storage.tables.table import refusals_named
+from lakestream.storage.tables.table import first_line, refusals_named
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakestream.storage.tables.table import Table
 
 _LOG = "_delta_log/"
@@ -45,18 +49,24 @@ _log = logging.getLogger(__name__)
 def keep_checkpoints(table: Table, before: int) -> None:
     """Write a checkpoint where the commits behind the version ``before`` have come to one.
 
-    None is made of a log with an empty commit, whose rows it would take away for good. What stands in the
-    way is said in the log.
+    None is made of a log with an empty commit, whose rows it would take away for good.
     """
     interval = int(table.properties.get("delta.checkpointInterval", _INTERVAL))
     if table.version // interval == before // interval:
         return
+    with behind_commit(table.path):
+        table.commit_files.refuse_empty_before(table.version)
+        write_checkpoint(table)
+
+
+@contextmanager
+def behind_commit(path: str) -> Iterator[None]:
+    """Say in the log what keeps a table from being kept up behind a commit: that one is there."""
     try:
         with refusals_named():
-            table.commit_files.refuse_empty_before(table.version)
-            write_checkpoint(table)
-    except LakestreamError as error:
-        _log.warning("no checkpoint of %s was written: %s", table.path, error)
+            yield
+    except (LakestreamError, CommitFailedError, OSError) as error:
+        _log.warning("%s was not kept up behind a commit: %s", path, first_line(error))
 
 
 def write_checkpoint(table: Table) -> None:
