@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.streams.origins import columns_of_stream
 from lakestream.engine.streams.target import output_shape
+from lakestream.language.names import natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ def lineage(
         )
         for record in records
     )
-    return Lineage(tuple(sorted(kinds.items())), streams)
+    return Lineage(tuple(sorted(kinds.items(), key=lambda kind: natural(kind[0]))), streams)
 
 
 def _kind_of(catalog: Catalog, name: str) -> str:

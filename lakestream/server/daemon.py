@@ -33,6 +33,7 @@ from lakestream.server.process.owner import Ownership
 from lakestream.server.process.sharing import sharing
 from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
+from lakestream.statements.rounds import check_settings
 from lakestream.storage.places.claims import works
 from lakestream.storage.places.leases import MAINTENANCE
 from lakestream.storage.places.versions import has_links
@@ -65,10 +66,12 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
     Waits for a daemon that serves the lake already; in an object store, and on a file system where
     ``share_streams`` says so, it shares the streams with others.
     Where its Spark dies, another one is started. Raises ConfigError TOKEN_NEEDED or TLS_UNUSABLE, BusyError
-    PORT_IN_USE, and what ends the rounds (SPARK_DIED, where each Spark dies soon).
+    PORT_IN_USE, what check_settings raises, all before anything is served, and what ends the rounds
+    (SPARK_DIED, where each Spark dies soon).
     """
     check_token(settings, layout)
     check_tls(settings)
+    check_settings(settings)
     clock = SystemClock()
     with ended_by_signals() as is_told, ExitStack() as held:
         ownership = None

@@ -10,6 +10,7 @@ from lakestream.engine.base.result import Result
 from lakestream.engine.reading.frames import fitted
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError
 from lakestream.language.iotdb.paths import ROOT
+from lakestream.language.names import natural
 from lakestream.statements.changes import refuse_read_time, table_of
 from lakestream.storage.columns.types import shown_type, spark_type
 from lakestream.storage.delta import Written, insert_rows
@@ -276,7 +277,7 @@ class Editor:
         for info in infos:
             if has_subtables(info):
                 rows += [(sub.name, info.name) for sub in self.subtables.of(database, info.name)]
-        return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
+        return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: natural(row[0])))
 
 
 def columns_of(statement: model.CreateTable) -> list[Column]:

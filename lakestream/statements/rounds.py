@@ -6,10 +6,12 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakestream.covered import redacted
 from lakestream.engine.reading.apart import Apart
-from lakestream.errors import LakestreamError, SparkGoneError, extra
+from lakestream.errors import ConfigError, LakestreamError, SparkGoneError, extra
 from lakestream.statements.workspace import Workspace, tree_of
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.observation.openlineage.sender import Sender
+    from lakestream.settings import Settings
     from lakestream.statements.streams import StreamStatements
     from lakestream.storage.records.registry import StreamRecord
     from lakestream.timeseries.rounds import TreeRounds
@@ -264,6 +267,7 @@ class Rounds:
         """Process everything available; see :meth:`lakestream.lake.Lake.run`."""
         if until != "idle":
             raise ValueError('run() goes on until "idle"')
+        check_settings(self.at.settings)
         if streams is None:
             return self._run_until_idle(on_tick, self._everything)
         self.at.engine.restrict(frozenset(self.streams.named(name).uuid for name in streams))
@@ -371,3 +375,40 @@ def _slot_here(at: Workspace) -> Slot:
     from lakestream.engine.lanes.slot import Slot
 
     return Slot(at.catalog, lambda: at.session, at.small, at.interrupt, lambda: None)
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse what would be found wrong once there is something to do: rounds begin with all of it in order.
+
+    Raises ConfigError SETTING_INVALID, UNSAFE_SPARK_CONF; PrerequisiteError EXTRA_MISSING.
+    """
+    # What looks at a setting is loaded where the setting is given: it takes longer than a small round.
+    if settings.alert_urls:
+        from lakestream.engine.rounds.notifier import check_alerts
+
+        check_alerts(settings.alert_urls, settings.notify_hosts)
+    if settings.spark_conf:
+        from lakestream.storage.sessions.session import refuse_silent_loss
+
+        refuse_silent_loss(settings.spark_conf)
+    if settings.openlineage_url is not None:
+        _check_receiver(settings.openlineage_url)
+    folders = {"trigger_lib_dir": settings.trigger_lib_dir, "jars": settings.jars}
+    for name, folder in folders.items():
+        if folder is not None and not folder.is_dir():
+            raise ConfigError("SETTING_INVALID", f"{name} is {folder}: there is no such folder")
+
+
+def _check_receiver(url: str) -> None:
+    """Raise ConfigError SETTING_INVALID for what no events can be sent to, nor be written into."""
+    with extra("openlineage"):
+        import openlineage.client  # noqa: F401 (it is needed for the first tick)
+    if url.startswith(("http://", "https://")):
+        return
+    if "://" in url:
+        why = "events are sent by http and https, or written into a file"
+    elif not Path(url).absolute().parent.is_dir():
+        why = "there is no folder for such a file"
+    else:
+        return
+    raise ConfigError("SETTING_INVALID", f"openlineage_url is {redacted(url)}: {why}")

@@ -8,6 +8,7 @@ import click
 
 from lakestream.cli.base.session import Session
 from lakestream.errors import LakestreamError
+from lakestream.language.names import natural
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def complete_database(ctx: click.Context, _param: click.Parameter, incomplete: s
 def complete_environment(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the environments that begin so: of databases called ``DATABASE__NAME``."""
     known = {name.partition("__")[2] for name in complete_database(ctx, param, "")} - {""}
-    return sorted(name for name in known if name.startswith(incomplete))
+    return sorted((name for name in known if name.startswith(incomplete)), key=natural)
 
 
 def _tables(lake: Lake) -> list[tuple[str, str]]:

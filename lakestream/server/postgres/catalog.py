@@ -158,6 +158,8 @@ def _is_system(table: exp.Table) -> bool:
 def _asks_session(node: exp.Expr) -> bool:
     if isinstance(node, exp.Cast) and _kind_of(node.to).startswith("reg"):
         return True
+    if isinstance(node, exp.Dot) and node.this.name.lower() == "pg_catalog":
+        return True
     name = _function(node)
     return name in _SESSION or name.startswith(("pg_", "has_"))
 
@@ -234,7 +236,7 @@ class Catalog:
 
     def _rewritten(self, tree: exp.Query) -> exp.Expr:
         """Return a query of PostgreSQL's as one of the tables and functions that there are."""
-        return tree.copy().transform(self._renamed)
+        return _with_table_numbers(tree.copy()).transform(self._renamed)
 
     def _renamed(self, node: exp.Expr) -> exp.Expr:
         match node:
@@ -293,6 +295,8 @@ class Catalog:
         kind, value = _kind_of(node.to), node.this
         text = value.name if isinstance(value, exp.Literal) and value.is_string else None
         inner = _kind_of(value.to) if isinstance(value, exp.Cast) else ""
+        if kind in ("regproc", "regprocedure") and text is not None:
+            raise refusal("42883", f'function "{text}" does not exist')
         if kind in _NUMBERED and text is not None:
             return _own_call(_NUMBERED[kind], value)
         if kind == "oid" and inner in _REGISTERED:
@@ -347,6 +351,16 @@ def _called(node: exp.Expr) -> str:
     """Return the name that PostgreSQL writes a function with."""
     written = _CALL.match(node.sql(dialect="postgres")) if isinstance(node, exp.Func) else None
     return written[1].lower() if written else _function(node)
+
+
+def _with_table_numbers(tree: exp.Query) -> exp.Query:
+    """Put the number of its table in the place of each ``tableoid``, which every table has there."""
+    for column in [column for column in tree.find_all(exp.Column) if column.name.lower() == "tableoid"]:
+        select = column.find_ancestor(exp.Select)
+        tables = select.find_all(exp.Table) if select is not None else ()
+        names = [table.name for table in tables if column.table in ("", table.alias_or_name)]
+        column.replace(exp.Literal.number(_SYSTEM_TABLES.get(names[0].lower(), 0) if names else 0))
+    return tree
 
 
 def _own_call(name: str, argument: exp.Expr) -> exp.Expr:

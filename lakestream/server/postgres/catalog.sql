@@ -15,7 +15,8 @@ CREATE TABLE pg.pg_class (
     relrowsecurity BOOLEAN DEFAULT false, relforcerowsecurity BOOLEAN DEFAULT false,
     relispopulated BOOLEAN DEFAULT true, relreplident VARCHAR DEFAULT 'n',
     relispartition BOOLEAN DEFAULT false, relrewrite BIGINT DEFAULT 0, relacl VARCHAR[],
-    reloptions VARCHAR[], relpartbound VARCHAR
+    reloptions VARCHAR[], relpartbound VARCHAR,
+    relfrozenxid BIGINT, relminmxid BIGINT
 );
 CREATE TABLE pg.pg_attribute (
     attrelid BIGINT, attname VARCHAR, atttypid BIGINT, attnum SMALLINT, atttypmod INTEGER DEFAULT -1,
@@ -25,7 +26,8 @@ CREATE TABLE pg.pg_attribute (
     atthasdef BOOLEAN DEFAULT false, atthasmissing BOOLEAN DEFAULT false, attidentity VARCHAR DEFAULT '',
     attgenerated VARCHAR DEFAULT '', attisdropped BOOLEAN DEFAULT false, attislocal BOOLEAN DEFAULT true,
     attinhcount INTEGER DEFAULT 0, attcollation BIGINT DEFAULT 0, attacl VARCHAR[], attoptions VARCHAR[],
-    attfdwoptions VARCHAR[]
+    attfdwoptions VARCHAR[],
+    attmissingval VARCHAR
 );
 CREATE TABLE pg.pg_type (
     oid BIGINT, typname VARCHAR, words VARCHAR, typcategory VARCHAR, typlen SMALLINT, typelem BIGINT,
@@ -35,14 +37,16 @@ CREATE TABLE pg.pg_type (
     typinput VARCHAR DEFAULT '', typoutput VARCHAR DEFAULT '', typreceive VARCHAR DEFAULT '',
     typalign VARCHAR DEFAULT 'i', typstorage VARCHAR DEFAULT 'p', typnotnull BOOLEAN DEFAULT false,
     typbasetype BIGINT DEFAULT 0, typtypmod INTEGER DEFAULT -1, typndims INTEGER DEFAULT 0,
-    typcollation BIGINT DEFAULT 0, typdefaultbin VARCHAR, typdefault VARCHAR, typacl VARCHAR[]
+    typcollation BIGINT DEFAULT 0, typdefaultbin VARCHAR, typdefault VARCHAR, typacl VARCHAR[],
+    typsend VARCHAR, typmodin VARCHAR, typmodout VARCHAR, typanalyze VARCHAR
 );
 CREATE TABLE pg.pg_description (objoid BIGINT, classoid BIGINT, objsubid INTEGER, description VARCHAR);
 CREATE TABLE pg.pg_database (
     oid BIGINT, datname VARCHAR, datdba BIGINT DEFAULT 10, encoding INTEGER DEFAULT 6,
     datlocprovider VARCHAR DEFAULT 'c', datistemplate BOOLEAN DEFAULT false, datallowconn BOOLEAN DEFAULT true,
     datconnlimit INTEGER DEFAULT -1, dattablespace BIGINT DEFAULT 1663, datcollate VARCHAR DEFAULT 'C',
-    datctype VARCHAR DEFAULT 'C', daticulocale VARCHAR, datcollversion VARCHAR, datacl VARCHAR[]
+    datctype VARCHAR DEFAULT 'C', daticulocale VARCHAR, datcollversion VARCHAR, datacl VARCHAR[],
+    datfrozenxid BIGINT, datminmxid BIGINT
 );
 CREATE TABLE pg.pg_roles (
     oid BIGINT, rolname VARCHAR, rolsuper BOOLEAN DEFAULT false, rolinherit BOOLEAN DEFAULT true,
@@ -55,7 +59,8 @@ CREATE VIEW pg.pg_user AS
     SELECT rolname AS usename, oid AS usesysid, rolcreatedb AS usecreatedb, rolsuper AS usesuper FROM pg.pg_roles;
 CREATE TABLE pg.pg_settings (
     name VARCHAR, setting VARCHAR, reset_val VARCHAR, unit VARCHAR, category VARCHAR, short_desc VARCHAR,
-    context VARCHAR, vartype VARCHAR, source VARCHAR
+    context VARCHAR, vartype VARCHAR, source VARCHAR, extra_desc VARCHAR, min_val VARCHAR, max_val VARCHAR,
+    enumvals VARCHAR[], boot_val VARCHAR, sourcefile VARCHAR, sourceline INTEGER, pending_restart BOOLEAN
 );
 CREATE VIEW pg.pg_tables AS
     SELECT n.nspname AS schemaname, c.relname AS tablename, 'lakestream' AS tableowner,
@@ -73,27 +78,33 @@ CREATE TABLE pg.pg_index (
     indnullsnotdistinct BOOLEAN, indisprimary BOOLEAN, indisexclusion BOOLEAN, indimmediate BOOLEAN,
     indisclustered BOOLEAN, indisvalid BOOLEAN, indisready BOOLEAN, indislive BOOLEAN, indisreplident BOOLEAN,
     indkey SMALLINT[], indcollation BIGINT[], indclass BIGINT[], indoption SMALLINT[], indexprs VARCHAR,
-    indpred VARCHAR
+    indpred VARCHAR,
+    indcheckxmin BOOLEAN
 );
 CREATE TABLE pg.pg_constraint (
     oid BIGINT, conname VARCHAR, connamespace BIGINT, contype VARCHAR, condeferrable BOOLEAN,
     condeferred BOOLEAN, convalidated BOOLEAN, conrelid BIGINT, contypid BIGINT, conindid BIGINT,
     conparentid BIGINT, confrelid BIGINT, confupdtype VARCHAR, confdeltype VARCHAR, confmatchtype VARCHAR,
     conislocal BOOLEAN, coninhcount INTEGER, connoinherit BOOLEAN, conkey SMALLINT[], confkey SMALLINT[],
-    conpfeqop BIGINT[], conbin VARCHAR
+    conpfeqop BIGINT[], conbin VARCHAR,
+    conppeqop BIGINT[], conffeqop BIGINT[], confdelsetcols SMALLINT[], conexclop BIGINT[]
 );
 CREATE TABLE pg.pg_inherits (
     inhrelid BIGINT, inhparent BIGINT, inhseqno INTEGER, inhdetachpending BOOLEAN
 );
 CREATE TABLE pg.pg_partitioned_table (
-    partrelid BIGINT, partstrat VARCHAR, partnatts SMALLINT, partdefid BIGINT, partattrs SMALLINT[]
+    partrelid BIGINT, partstrat VARCHAR, partnatts SMALLINT, partdefid BIGINT, partattrs SMALLINT[],
+    partclass BIGINT[], partcollation BIGINT[], partexprs VARCHAR
 );
 CREATE TABLE pg.pg_rewrite (
-    oid BIGINT, rulename VARCHAR, ev_class BIGINT, ev_type VARCHAR, ev_enabled VARCHAR, is_instead BOOLEAN
+    oid BIGINT, rulename VARCHAR, ev_class BIGINT, ev_type VARCHAR, ev_enabled VARCHAR, is_instead BOOLEAN,
+    ev_qual VARCHAR, ev_action VARCHAR
 );
 CREATE TABLE pg.pg_trigger (
     oid BIGINT, tgrelid BIGINT, tgname VARCHAR, tgfoid BIGINT, tgtype SMALLINT, tgenabled VARCHAR,
-    tgisinternal BOOLEAN, tgconstraint BIGINT, tgparentid BIGINT, tgconstrrelid BIGINT
+    tgisinternal BOOLEAN, tgconstraint BIGINT, tgparentid BIGINT, tgconstrrelid BIGINT,
+    tgconstrindid BIGINT, tgdeferrable BOOLEAN, tginitdeferred BOOLEAN, tgnargs SMALLINT, tgattr SMALLINT[],
+    tgargs BLOB, tgqual VARCHAR, tgoldtable VARCHAR, tgnewtable VARCHAR
 );
 CREATE TABLE pg.pg_policy (
     oid BIGINT, polname VARCHAR, polrelid BIGINT, polcmd VARCHAR, polpermissive BOOLEAN, polroles BIGINT[],
@@ -102,37 +113,73 @@ CREATE TABLE pg.pg_policy (
 CREATE TABLE pg.pg_proc (
     oid BIGINT, proname VARCHAR, pronamespace BIGINT, proowner BIGINT, prolang BIGINT, prokind VARCHAR,
     prorettype BIGINT, proretset BOOLEAN, pronargs SMALLINT, proargtypes BIGINT[], proallargtypes BIGINT[],
-    proargmodes VARCHAR[], proargnames VARCHAR[], prosrc VARCHAR, proisstrict BOOLEAN, provolatile VARCHAR
+    proargmodes VARCHAR[], proargnames VARCHAR[], prosrc VARCHAR, proisstrict BOOLEAN, provolatile VARCHAR,
+    procost REAL, prorows REAL, provariadic BIGINT, prosupport VARCHAR, prosecdef BOOLEAN,
+    proleakproof BOOLEAN, proparallel VARCHAR, pronargdefaults SMALLINT, proargdefaults VARCHAR,
+    protrftypes BIGINT[], probin VARCHAR, prosqlbody VARCHAR, proconfig VARCHAR[], proacl VARCHAR[]
 );
 CREATE TABLE pg.pg_depend (
     classid BIGINT, objid BIGINT, objsubid INTEGER, refclassid BIGINT, refobjid BIGINT, refobjsubid INTEGER,
     deptype VARCHAR
 );
-CREATE TABLE pg.pg_tablespace (oid BIGINT, spcname VARCHAR, spcowner BIGINT, spcoptions VARCHAR[]);
-CREATE TABLE pg.pg_extension (oid BIGINT, extname VARCHAR, extnamespace BIGINT, extversion VARCHAR, extconfig BIGINT[]);
+CREATE TABLE pg.pg_tablespace (
+    oid BIGINT, spcname VARCHAR, spcowner BIGINT, spcoptions VARCHAR[], spcacl VARCHAR[]
+);
+CREATE TABLE pg.pg_extension (
+    oid BIGINT, extname VARCHAR, extnamespace BIGINT, extversion VARCHAR, extconfig BIGINT[],
+    extowner BIGINT, extrelocatable BOOLEAN, extcondition VARCHAR[]
+);
 CREATE TABLE pg.pg_available_extensions (name VARCHAR, default_version VARCHAR, installed_version VARCHAR);
 CREATE TABLE pg.pg_enum (oid BIGINT, enumtypid BIGINT, enumsortorder REAL, enumlabel VARCHAR);
-CREATE TABLE pg.pg_range (rngtypid BIGINT, rngsubtype BIGINT, rngmultitypid BIGINT);
+CREATE TABLE pg.pg_range (
+    rngtypid BIGINT, rngsubtype BIGINT, rngmultitypid BIGINT, rngcollation BIGINT, rngsubopc BIGINT,
+    rngcanonical VARCHAR, rngsubdiff VARCHAR
+);
 CREATE TABLE pg.pg_sequence (
     seqrelid BIGINT, seqtypid BIGINT, seqstart BIGINT, seqincrement BIGINT, seqmax BIGINT, seqmin BIGINT,
     seqcache BIGINT, seqcycle BOOLEAN
 );
-CREATE TABLE pg.pg_collation (oid BIGINT, collname VARCHAR, collnamespace BIGINT, collencoding INTEGER);
-CREATE TABLE pg.pg_opclass (oid BIGINT, opcname VARCHAR, opcdefault BOOLEAN, opcmethod BIGINT);
-CREATE TABLE pg.pg_language (oid BIGINT, lanname VARCHAR);
-CREATE TABLE pg.pg_event_trigger (oid BIGINT, evtname VARCHAR);
+CREATE TABLE pg.pg_collation (
+    oid BIGINT, collname VARCHAR, collnamespace BIGINT, collencoding INTEGER, collowner BIGINT,
+    collprovider VARCHAR, collisdeterministic BOOLEAN, collcollate VARCHAR, collctype VARCHAR,
+    colliculocale VARCHAR, collversion VARCHAR
+);
+CREATE TABLE pg.pg_opclass (
+    oid BIGINT, opcname VARCHAR, opcdefault BOOLEAN, opcmethod BIGINT, opcnamespace BIGINT, opcowner BIGINT,
+    opcfamily BIGINT, opcintype BIGINT, opckeytype BIGINT
+);
+CREATE TABLE pg.pg_language (
+    oid BIGINT, lanname VARCHAR, lanowner BIGINT, lanispl BOOLEAN, lanpltrusted BOOLEAN,
+    lanplcallfoid BIGINT, laninline BIGINT, lanvalidator BIGINT, lanacl VARCHAR[]
+);
+CREATE TABLE pg.pg_event_trigger (
+    oid BIGINT, evtname VARCHAR, evtevent VARCHAR, evtowner BIGINT, evtfoid BIGINT, evtenabled VARCHAR,
+    evttags VARCHAR[]
+);
 CREATE TABLE pg.pg_foreign_table (ftrelid BIGINT, ftserver BIGINT, ftoptions VARCHAR[]);
-CREATE TABLE pg.pg_foreign_server (oid BIGINT, srvname VARCHAR);
-CREATE TABLE pg.pg_foreign_data_wrapper (oid BIGINT, fdwname VARCHAR);
+CREATE TABLE pg.pg_foreign_server (
+    oid BIGINT, srvname VARCHAR, srvowner BIGINT, srvfdw BIGINT, srvtype VARCHAR, srvversion VARCHAR,
+    srvacl VARCHAR[], srvoptions VARCHAR[]
+);
+CREATE TABLE pg.pg_foreign_data_wrapper (
+    oid BIGINT, fdwname VARCHAR, fdwowner BIGINT, fdwhandler BIGINT, fdwvalidator BIGINT, fdwacl VARCHAR[],
+    fdwoptions VARCHAR[]
+);
 CREATE TABLE pg.pg_statistic_ext (
     oid BIGINT, stxrelid BIGINT, stxname VARCHAR, stxnamespace BIGINT, stxowner BIGINT, stxkeys SMALLINT[],
-    stxstattarget INTEGER, stxkind VARCHAR[]
+    stxstattarget INTEGER, stxkind VARCHAR[],
+    stxexprs VARCHAR
 );
-CREATE TABLE pg.pg_publication (oid BIGINT, pubname VARCHAR, puballtables BOOLEAN);
-CREATE TABLE pg.pg_publication_rel (prrelid BIGINT, prpubid BIGINT, prqual VARCHAR, prattrs SMALLINT[]);
-CREATE TABLE pg.pg_publication_namespace (pnpubid BIGINT, pnnspid BIGINT);
+CREATE TABLE pg.pg_publication (
+    oid BIGINT, pubname VARCHAR, puballtables BOOLEAN, pubowner BIGINT, pubinsert BOOLEAN,
+    pubupdate BOOLEAN, pubdelete BOOLEAN, pubtruncate BOOLEAN, pubviaroot BOOLEAN
+);
+CREATE TABLE pg.pg_publication_rel (
+    prrelid BIGINT, prpubid BIGINT, prqual VARCHAR, prattrs SMALLINT[], oid BIGINT
+);
+CREATE TABLE pg.pg_publication_namespace (pnpubid BIGINT, pnnspid BIGINT, oid BIGINT);
 CREATE TABLE pg.pg_shdescription (objoid BIGINT, classoid BIGINT, description VARCHAR);
-CREATE TABLE pg.pg_auth_members (roleid BIGINT, member BIGINT, admin_option BOOLEAN);
+CREATE TABLE pg.pg_auth_members (roleid BIGINT, member BIGINT, admin_option BOOLEAN, grantor BIGINT);
 CREATE TABLE pg.pg_stat_activity (pid INTEGER, datname VARCHAR, usename VARCHAR, query VARCHAR, state VARCHAR);
 CREATE TABLE pg.pg_cursors (
     name VARCHAR, statement VARCHAR, is_holdable BOOLEAN, is_binary BOOLEAN, is_scrollable BOOLEAN,
@@ -145,6 +192,109 @@ CREATE TABLE pg.pg_locks (
 CREATE TABLE pg.pg_sequences (schemaname VARCHAR, sequencename VARCHAR, sequenceowner VARCHAR, last_value BIGINT);
 CREATE TABLE pg.pg_indexes (schemaname VARCHAR, tablename VARCHAR, indexname VARCHAR, indexdef VARCHAR);
 CREATE TABLE pg.pg_rules (schemaname VARCHAR, tablename VARCHAR, rulename VARCHAR, definition VARCHAR);
+CREATE TABLE pg.pg_aggregate (
+    aggfnoid VARCHAR, aggkind VARCHAR, aggnumdirectargs SMALLINT, aggtransfn VARCHAR, aggfinalfn VARCHAR,
+    aggcombinefn VARCHAR, aggserialfn VARCHAR, aggdeserialfn VARCHAR, aggmtransfn VARCHAR,
+    aggminvtransfn VARCHAR, aggmfinalfn VARCHAR, aggfinalextra BOOLEAN, aggmfinalextra BOOLEAN,
+    aggfinalmodify VARCHAR, aggmfinalmodify VARCHAR, aggsortop BIGINT, aggtranstype BIGINT,
+    aggtransspace INTEGER, aggmtranstype BIGINT, aggmtransspace INTEGER, agginitval VARCHAR,
+    aggminitval VARCHAR
+);
+CREATE TABLE pg.pg_amop (
+    oid BIGINT, amopfamily BIGINT, amoplefttype BIGINT, amoprighttype BIGINT, amopstrategy SMALLINT,
+    amoppurpose VARCHAR, amopopr BIGINT, amopmethod BIGINT, amopsortfamily BIGINT
+);
+CREATE TABLE pg.pg_amproc (
+    oid BIGINT, amprocfamily BIGINT, amproclefttype BIGINT, amprocrighttype BIGINT, amprocnum SMALLINT,
+    amproc VARCHAR
+);
+CREATE TABLE pg.pg_cast (
+    oid BIGINT, castsource BIGINT, casttarget BIGINT, castfunc BIGINT, castcontext VARCHAR,
+    castmethod VARCHAR
+);
+CREATE TABLE pg.pg_conversion (
+    oid BIGINT, conname VARCHAR, connamespace BIGINT, conowner BIGINT, conforencoding INTEGER,
+    contoencoding INTEGER, conproc VARCHAR, condefault BOOLEAN
+);
+CREATE TABLE pg.pg_db_role_setting (setdatabase BIGINT, setrole BIGINT, setconfig VARCHAR[]);
+CREATE TABLE pg.pg_default_acl (
+    oid BIGINT, defaclrole BIGINT, defaclnamespace BIGINT, defaclobjtype VARCHAR, defaclacl VARCHAR[]
+);
+CREATE TABLE pg.pg_group (groname VARCHAR, grosysid BIGINT, grolist BIGINT[]);
+CREATE TABLE pg.pg_init_privs (
+    objoid BIGINT, classoid BIGINT, objsubid INTEGER, privtype VARCHAR, initprivs VARCHAR[]
+);
+CREATE TABLE pg.pg_largeobject (loid BIGINT, pageno INTEGER, data BLOB);
+CREATE TABLE pg.pg_largeobject_metadata (oid BIGINT, lomowner BIGINT, lomacl VARCHAR[]);
+CREATE TABLE pg.pg_operator (
+    oid BIGINT, oprname VARCHAR, oprnamespace BIGINT, oprowner BIGINT, oprkind VARCHAR, oprcanmerge BOOLEAN,
+    oprcanhash BOOLEAN, oprleft BIGINT, oprright BIGINT, oprresult BIGINT, oprcom BIGINT, oprnegate BIGINT,
+    oprcode VARCHAR, oprrest VARCHAR, oprjoin VARCHAR
+);
+CREATE TABLE pg.pg_opfamily (
+    oid BIGINT, opfmethod BIGINT, opfname VARCHAR, opfnamespace BIGINT, opfowner BIGINT
+);
+CREATE TABLE pg.pg_parameter_acl (oid BIGINT, parname VARCHAR, paracl VARCHAR[]);
+CREATE TABLE pg.pg_prepared_statements (
+    name VARCHAR, statement VARCHAR, prepare_time TIMESTAMPTZ, from_sql BOOLEAN
+);
+CREATE TABLE pg.pg_prepared_xacts (
+    transaction BIGINT, gid VARCHAR, prepared TIMESTAMPTZ, owner VARCHAR, database VARCHAR
+);
+CREATE TABLE pg.pg_publication_tables (pubname VARCHAR, schemaname VARCHAR, tablename VARCHAR);
+CREATE TABLE pg.pg_replication_origin (roident BIGINT, roname VARCHAR);
+CREATE TABLE pg.pg_seclabel (
+    objoid BIGINT, classoid BIGINT, objsubid INTEGER, provider VARCHAR, label VARCHAR
+);
+CREATE TABLE pg.pg_shdepend (
+    dbid BIGINT, classid BIGINT, objid BIGINT, objsubid INTEGER, refclassid BIGINT, refobjid BIGINT,
+    deptype VARCHAR
+);
+CREATE TABLE pg.pg_shseclabel (objoid BIGINT, classoid BIGINT, provider VARCHAR, label VARCHAR);
+CREATE TABLE pg.pg_statistic (
+    starelid BIGINT, staattnum SMALLINT, stainherit BOOLEAN, stanullfrac REAL, stawidth INTEGER,
+    stadistinct REAL, stakind1 SMALLINT, stakind2 SMALLINT, stakind3 SMALLINT, stakind4 SMALLINT,
+    stakind5 SMALLINT, staop1 BIGINT, staop2 BIGINT, staop3 BIGINT, staop4 BIGINT, staop5 BIGINT,
+    stacoll1 BIGINT, stacoll2 BIGINT, stacoll3 BIGINT, stacoll4 BIGINT, stacoll5 BIGINT, stanumbers1 REAL[],
+    stanumbers2 REAL[], stanumbers3 REAL[], stanumbers4 REAL[], stanumbers5 REAL[], stavalues1 VARCHAR,
+    stavalues2 VARCHAR, stavalues3 VARCHAR, stavalues4 VARCHAR, stavalues5 VARCHAR
+);
+CREATE TABLE pg.pg_statistic_ext_data (
+    stxoid BIGINT, stxdinherit BOOLEAN, stxdndistinct VARCHAR, stxddependencies VARCHAR, stxdmcv VARCHAR,
+    stxdexpr VARCHAR
+);
+CREATE TABLE pg.pg_stats (
+    schemaname VARCHAR, tablename VARCHAR, attname VARCHAR, inherited BOOLEAN, null_frac REAL,
+    avg_width INTEGER, n_distinct REAL
+);
+CREATE TABLE pg.pg_subscription (
+    oid BIGINT, subdbid BIGINT, subskiplsn VARCHAR, subname VARCHAR, subowner BIGINT, subenabled BOOLEAN,
+    subbinary BOOLEAN, substream BOOLEAN, subtwophasestate VARCHAR, subdisableonerr BOOLEAN,
+    subconninfo VARCHAR, subslotname VARCHAR, subsynccommit VARCHAR, subpublications VARCHAR[]
+);
+CREATE TABLE pg.pg_subscription_rel (srsubid BIGINT, srrelid BIGINT, srsubstate VARCHAR, srsublsn VARCHAR);
+CREATE TABLE pg.pg_transform (
+    oid BIGINT, trftype BIGINT, trflang BIGINT, trffromsql VARCHAR, trftosql VARCHAR
+);
+CREATE TABLE pg.pg_ts_config (
+    oid BIGINT, cfgname VARCHAR, cfgnamespace BIGINT, cfgowner BIGINT, cfgparser BIGINT
+);
+CREATE TABLE pg.pg_ts_config_map (mapcfg BIGINT, maptokentype INTEGER, mapseqno INTEGER, mapdict BIGINT);
+CREATE TABLE pg.pg_ts_dict (
+    oid BIGINT, dictname VARCHAR, dictnamespace BIGINT, dictowner BIGINT, dicttemplate BIGINT,
+    dictinitoption VARCHAR
+);
+CREATE TABLE pg.pg_ts_parser (
+    oid BIGINT, prsname VARCHAR, prsnamespace BIGINT, prsstart VARCHAR, prstoken VARCHAR, prsend VARCHAR,
+    prsheadline VARCHAR, prslextype VARCHAR
+);
+CREATE TABLE pg.pg_ts_template (
+    oid BIGINT, tmplname VARCHAR, tmplnamespace BIGINT, tmplinit VARCHAR, tmpllexize VARCHAR
+);
+CREATE TABLE pg.pg_user_mapping (oid BIGINT, umuser BIGINT, umserver BIGINT, umoptions VARCHAR[]);
+CREATE TABLE pg.pg_user_mappings (
+    umid BIGINT, srvid BIGINT, srvname VARCHAR, umuser BIGINT, usename VARCHAR, umoptions VARCHAR[]
+);
 CREATE VIEW pg.pg_stat_user_tables AS
     SELECT c.oid AS relid, n.nspname AS schemaname, c.relname, NULL::BIGINT AS seq_scan,
         NULL::BIGINT AS n_live_tup, NULL::BIGINT AS n_dead_tup, NULL::TIMESTAMPTZ AS last_analyze
@@ -261,6 +411,15 @@ CREATE MACRO pg.pg_table_is_visible(object) AS (
 CREATE MACRO pg.pg_type_is_visible(object) AS true;
 CREATE MACRO pg.pg_collation_is_visible(object) AS true;
 CREATE MACRO pg.pg_function_is_visible(object) AS true;
+CREATE MACRO pg.pg_operator_is_visible(object) AS true;
+CREATE MACRO pg.pg_opclass_is_visible(object) AS true;
+CREATE MACRO pg.pg_opfamily_is_visible(object) AS true;
+CREATE MACRO pg.pg_conversion_is_visible(object) AS true;
+CREATE MACRO pg.pg_ts_parser_is_visible(object) AS true;
+CREATE MACRO pg.pg_ts_dict_is_visible(object) AS true;
+CREATE MACRO pg.pg_ts_template_is_visible(object) AS true;
+CREATE MACRO pg.pg_ts_config_is_visible(object) AS true;
+CREATE MACRO pg.pg_statistics_obj_is_visible(object) AS true;
 CREATE MACRO pg.pg_is_other_temp_schema(object) AS false;
 CREATE MACRO pg.pg_my_temp_schema() AS 0;
 CREATE MACRO pg.pg_is_in_recovery() AS false;
@@ -271,6 +430,12 @@ CREATE MACRO pg.pg_get_indexdef(object) AS NULL::VARCHAR, (object, number, prett
 CREATE MACRO pg.pg_get_function_result(object) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_function_arguments(object) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_function_identity_arguments(object) AS NULL::VARCHAR;
+CREATE MACRO pg.pg_get_function_sqlbody(object) AS NULL::VARCHAR;
+CREATE MACRO pg.pg_options_to_table(options) AS TABLE
+    SELECT NULL::VARCHAR AS option_name, NULL::VARCHAR AS option_value WHERE false;
+CREATE MACRO pg.pg_char_to_encoding(name) AS 6;
+CREATE MACRO pg.pg_tablespace_size(object) AS NULL::BIGINT;
+CREATE MACRO pg.array_remove(list, element) AS [one FOR one IN list IF one IS DISTINCT FROM element];
 CREATE MACRO pg.pg_get_functiondef(object) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_triggerdef(object) AS NULL::VARCHAR, (object, pretty) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_statisticsobjdef_columns(object) AS NULL::VARCHAR;
@@ -307,6 +472,7 @@ CREATE MACRO pg.array_upper(list, dimension) AS CASE WHEN len(list) > 0 THEN len
 CREATE MACRO pg._pg_expandarray(list) AS {'x': list[1], 'n': 1};
 CREATE MACRO pg.quote_ident(name) AS
     CASE WHEN regexp_full_match(name, '[a-z_][a-z0-9_]*') THEN name ELSE '"' || replace(name, '"', '""') || '"' END;
+CREATE MACRO pg.quote_literal(value) AS '''' || replace(value::VARCHAR, '''', '''''') || '''';
 CREATE MACRO pg.txid_current() AS 1;
 -- DuckDB's grammar has grown out of PostgreSQL's, and so have its keywords.
 CREATE MACRO pg.pg_get_keywords() AS TABLE

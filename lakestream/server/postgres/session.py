@@ -54,10 +54,12 @@ _NOTHING_TO_DO = re.compile(
 )
 """What is about a session's state where a lake has none: transactions, settings, statements kept."""
 _NOT_OF_A_LAKE = re.compile(
-    r"(listen|notify|lock|prepare|do|create\s+((local|global)\s+)?temp(orary)?|create\s+unlogged)\b",
+    r"(listen|notify|lock|prepare|do|create\s+((local|global)\s+)?temp(orary)?|create\s+unlogged|create\s+unique\s+index)\b",
     re.IGNORECASE,
 )
 """How statements of PostgreSQL's begin that a lake has nothing for, and no word of."""
+_INDEX = re.compile(r"create\s+index\b", re.IGNORECASE)
+"""What makes an index, of which results do not depend: pandas and others make one with each table."""
 _SEARCH_PATH = re.compile(r"set\s+(?:session\s+)?search_path\s*(?:=|to)\s*(?P<first>[^,;]+)", re.IGNORECASE)
 _SHOW = re.compile(r"show\s+(?P<name>transaction\s+isolation\s+level|time\s+zone|[\w.]+)\s*$", re.IGNORECASE)
 _SHOWN_AS = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}
@@ -151,6 +153,9 @@ class LakeSession(BaseSession):
             return StaticStatement(sql, None, [], lambda: self._use(found["first"].strip().strip("'\"")))
         if _NOTHING_TO_DO.match(sql):
             return StaticStatement(sql, None, [])
+        if _INDEX.match(sql):
+            said = "a lake has no indexes: none is made, and queries give the same without it"
+            return StaticStatement(sql, None, [], lambda: self._notice(said))
         assert self._connection is not None
         context = MiddlewareContext(self._connection, sql, [])
         transaction = await transaction_control(context)
@@ -249,8 +254,12 @@ class LakeSession(BaseSession):
         if given.columns is None and self._connection.tx_status == b"T":
             self._written += 1
         if given.message:
-            notice = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": given.message}
-            self._connection.stream.write(make_notice_response(notice))
+            self._notice(given.message)
+
+    def _notice(self, said: str) -> None:
+        assert self._connection is not None
+        notice = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": said}
+        self._connection.stream.write(make_notice_response(notice))
 
     async def _ask_catalog(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
         tree = parsed(filled(sql, values, kinds))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.language.names import natural
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.names.databases import Databases
 from lakestream.storage.names.registered import RegisteredSubtables
@@ -90,9 +91,8 @@ class Catalog:
         """Return the names of a database's tables, sorted, without opening any."""
         self.databases.require(database)
         own = map(segment_name, files.folders(self.layout.database_path(database)))
-        return sorted(
-            {*own, *(row["name"] for row in self._external.rows().values() if row["database"] == database)}
-        )
+        others = (row["name"] for row in self._external.rows().values() if row["database"] == database)
+        return sorted({*own, *others}, key=natural)
 
     def paths(self) -> dict[tuple[str, str], str]:
         """Return where every table lies, by database and name, without opening any."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.names import natural
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.records.keyed import KeyedTable
 
@@ -33,7 +34,7 @@ class Databases:
 
     def names(self) -> list[str]:
         """Return their names, sorted."""
-        return sorted(self._rows.rows())
+        return sorted(self._rows.rows(), key=natural)
 
     def create(self, name: str, *, if_not_exists: bool = False) -> bool:
         """Make a database; False when it was there and ``if_not_exists``. Raises DATABASE_EXISTS."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import QueryBuilder
 
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.names import natural
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.names.registered import TBNAME, SubtableInfo
 from lakestream.storage.records.keyed import key_of, rows_of
@@ -66,7 +67,7 @@ class Subtables:
         info = self._catalog.table(database, stable)
         found = {sub.name: sub for sub in self._from_rows(info, None)}
         registered = {sub.name: sub for sub in self._registered.of(database, stable)}
-        return [sub for _, sub in sorted({**found, **registered}.items())]
+        return sorted({**found, **registered}.values(), key=lambda sub: natural(sub.name))
 
     def set_tag(
         self, database: str, name: str, tags: Mapping[str, Any], literals: Mapping[str, str]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.names import natural
 from lakestream.language.quoting import delta_text
 from lakestream.storage.records import saved
 from lakestream.storage.records.job import Failure, Recalculation, RecalculationStatus
@@ -93,7 +94,9 @@ class Registry:
         self.states, self.opened = SavedStates(layout, tables), SavedStates(layout, tables, "opened")
         self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing)
         self._is_held = False
-        self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
+        self._known = Known(
+            saved.STREAMS.record, lambda record: (natural(record.database), natural(record.name))
+        )
         path = layout.system_path("recalculations")
         self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id", writing)
         self._failures = KeyedTable(layout.system_path("failures"), saved.FAILURES.columns, "id", writing)

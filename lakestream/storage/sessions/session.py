@@ -227,7 +227,7 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     try:
         _check_version(spark)
         _check_delta(spark)
-        _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
+        refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
         fits = all(spark.conf.get(key, None) == value for key, value in _MEANING.items())
     except PySparkException as error:
         check_error(error)
@@ -560,7 +560,7 @@ def _stopped(message: str) -> SparkGoneError:
 
 
 def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSession:
-    _refuse_silent_loss(settings.spark_conf)
+    refuse_silent_loss(settings.spark_conf)
     if is_standalone(settings.master):
         check_master(settings.master)
     check_java()
@@ -662,7 +662,8 @@ def _reason(error: Exception, log: Path) -> str:
     return reason.removeprefix('Exception in thread "main" ')[:300]
 
 
-def _refuse_silent_loss(conf: Mapping[str, str]) -> None:
+def refuse_silent_loss(conf: Mapping[str, str]) -> None:
+    """Raise ConfigError UNSAFE_SPARK_CONF where Spark is set to pass over files that are not there."""
     for key in _REFUSED:
         if conf.get(key, "false").lower() == "true":
             raise ConfigError(

@@ -260,6 +260,17 @@ SELECT c.table_name, col_description(
 FROM information_schema.columns c WHERE c.ordinal_position = 2 AND c.column_name IN ('watts', 'total')
 ORDER BY 1
 """
+AS_PSQL_OF_SERVERS = """
+SELECT s.srvname, f.fdwname, s.srvtype, CASE WHEN srvoptions IS NULL THEN '' ELSE '(' ||
+  array_to_string(ARRAY(
+  SELECT pg_catalog.quote_ident(option_name) || ' ' || pg_catalog.quote_literal(option_value)
+  FROM pg_catalog.pg_options_to_table(srvoptions)), ', ') || ')' END
+FROM pg_catalog.pg_foreign_server s JOIN pg_catalog.pg_foreign_data_wrapper f ON f.oid = s.srvfdw
+"""
+AS_GDESC = """
+SELECT name AS "Column", pg_catalog.format_type(tp, tpm) AS "Type"
+FROM (VALUES ('a', '23'::pg_catalog.oid, -1), ('ts', '1184'::pg_catalog.oid, -1)) s(name, tp, tpm)
+"""
 AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catalog.pg_index i"
 
 
@@ -287,6 +298,33 @@ AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catal
         ("SELECT has_any_column_privilege('power', 'update') as update, 1 as select", [(True, 1)]),
         ("SELECT to_regtype('bigint'), 'int8'::regtype::oid, 'int8'::regtype", [(20, 20, 20)]),
         ("SELECT current_setting('server_version_num')::int/100", [(1600,)]),
+        # What psql asks for its commands do, dC, des+, dew, dy, dRp, dRs, dc, ddp, deu, df+, dX, dFd
+        ("SELECT o.oprname FROM pg_catalog.pg_operator o WHERE pg_catalog.pg_operator_is_visible(o.oid)", []),
+        ("SELECT castsource FROM pg_catalog.pg_cast LEFT JOIN pg_catalog.pg_proc p ON castfunc = p.oid", []),
+        (AS_PSQL_OF_SERVERS, []),
+        ("SELECT fdwname, fdwhandler::pg_catalog.regproc FROM pg_catalog.pg_foreign_data_wrapper", []),
+        ("SELECT evtname, evtevent, evtenabled, evttags FROM pg_catalog.pg_event_trigger", []),
+        ("SELECT pubname, pubinsert, pubviaroot FROM pg_catalog.pg_publication", []),
+        ("SELECT subname, subenabled, subpublications FROM pg_catalog.pg_subscription", []),
+        ("SELECT conname, condefault FROM pg_catalog.pg_conversion", []),
+        ("SELECT defaclobjtype, defaclacl FROM pg_catalog.pg_default_acl", []),
+        ("SELECT srvname, usename FROM pg_catalog.pg_user_mappings", []),
+        (
+            "SELECT proparallel, prosecdef, pg_catalog.pg_get_function_sqlbody(oid) FROM pg_catalog.pg_proc",
+            [],
+        ),
+        (
+            "SELECT stxname FROM pg_catalog.pg_statistic_ext WHERE pg_statistics_obj_is_visible(oid)",
+            [],
+        ),
+        ("SELECT dictname FROM pg_catalog.pg_ts_dict WHERE pg_catalog.pg_ts_dict_is_visible(oid)", []),
+        ("SELECT boot_val, extra_desc, pending_restart FROM pg_catalog.pg_settings WHERE name = ''", []),
+        ("SELECT c.tableoid FROM pg_catalog.pg_class c WHERE c.relname = 'power'", [(1259,)]),
+        (
+            "SELECT pg_catalog.array_remove(ARRAY[1, 2], 1), pg_catalog.quote_literal('a''b')",
+            [([2], "'a''b'")],
+        ),
+        (AS_GDESC, [("a", "integer"), ("ts", "timestamp with time zone")]),
         (
             "SELECT privilege_type FROM information_schema.table_privileges WHERE table_name = 'Mixed'",
             [("SELECT",), ("INSERT",), ("UPDATE",), ("DELETE",)],
@@ -296,6 +334,20 @@ AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catal
 def test_clients_find_the_tables(ada: psycopg.Connection[Any], asked: str, given: list[tuple[Any]]) -> None:
     assert ada.execute(asked).fetchall() == given
     assert ada.execute(asked, prepare=True).fetchall() == given
+
+
+def test_a_function_has_no_source(ada: psycopg.Connection[Any]) -> None:
+    with pytest.raises(psycopg.errors.UndefinedFunction, match='function "version" does not exist'):
+        ada.execute("SELECT 'version'::pg_catalog.regproc::pg_catalog.oid")
+
+
+def test_an_index_is_taken_and_a_unique_one_refused(ada: psycopg.Connection[Any]) -> None:
+    notices: list[str | None] = []
+    ada.add_notice_handler(lambda told: notices.append(told.message_primary))
+    ada.execute("CREATE INDEX ix_power_n ON power (n)")
+    assert notices == ["a lake has no indexes: none is made, and queries give the same without it"]
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="UNIQUE"):
+        ada.execute("CREATE UNIQUE INDEX ix_power_n ON power (n)")
 
 
 def test_the_lakes_own_tables_are_asked_of_the_lake(ada: psycopg.Connection[Any]) -> None:

@@ -47,3 +47,6 @@ export function ago(text) {
 export function plural(number, noun) {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
+
+// The order of texts as people sort them, numbers in them by their size: hourly_2, hourly_10.
+export const compared = new Intl.Collator("en", { numeric: true }).compare;

@@ -1,6 +1,7 @@
 // Tables and the streams between them, from left to right: each stands right of all that it reads.
 
 import { el, svg } from "./dom.js";
+import { compared } from "./format.js";
 import { linkOf } from "./links.js";
 
 const ROW = 46;
@@ -78,7 +79,7 @@ export class LineageView {
     const key = JSON.stringify([lineage, [...statuses]]);
     if (this.shown === key) return;
     [this.shown, this.lineage, this.statuses] = [key, lineage, statuses];
-    const names = [ALL, ...lineage.streams.map((stream) => stream.name).sort()];
+    const names = [ALL, ...lineage.streams.map((stream) => stream.name).sort(compared)];
     if (!names.includes(view.focus)) view.focus = ALL;
     this.choice.replaceChildren(...names.map((name) => el("option", { selected: name === view.focus }, name)));
     this.draw();

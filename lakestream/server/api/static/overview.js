@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { cell, el, label, note, section, table } from "./dom.js";
-import { NOTHING, ago, count, duration, instant, plural } from "./format.js";
+import { NOTHING, ago, compared, count, duration, instant, plural } from "./format.js";
 import { LineageView } from "./lineage.js";
 import { linkOf } from "./links.js";
 
@@ -191,8 +191,8 @@ function found(streams) {
   const listed = streams.filter((stream) => FILTERS[chosen.filter](stream) && words.every((word) => texts(stream).includes(word)));
   if (chosen.order === null) return listed.sort((one, other) => urgency(one) - urgency(other));
   const value = ORDERS[chosen.order];
-  const compared = (one, other) => (value(one) < value(other) ? -1 : Number(value(one) > value(other)));
-  listed.sort((one, other) => compared(one, other) || nameOf(one).localeCompare(nameOf(other)));
+  const difference = (one, other) => (typeof one === "string" ? compared(one, other) : one - other);
+  listed.sort((one, other) => difference(value(one), value(other)) || compared(nameOf(one), nameOf(other)));
   return chosen.backwards ? listed.reverse() : listed;
 }
 

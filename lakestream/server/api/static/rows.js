@@ -2,7 +2,7 @@
 
 import { plot } from "./charts.js";
 import { el, note } from "./dom.js";
-import { instant } from "./format.js";
+import { compared, instant } from "./format.js";
 
 const LINES = 8;
 const NUMBERS = /^(u?int|float|double|half|decimal)/;
@@ -71,7 +71,7 @@ function lines(columns, rows, time, measure) {
     if (!groups.has(group)) groups.set(group, new Map());
     groups.get(group).set(seconds(row[time]), typeof row[measure] === "number" ? row[measure] : null);
   }
-  const shown = [...groups].sort(([one], [other]) => one.localeCompare(other)).slice(0, LINES);
+  const shown = [...groups].sort(([one], [other]) => compared(one, other)).slice(0, LINES);
   const times = [...new Set(shown.flatMap(([, values]) => [...values.keys()]))].sort((one, other) => one - other);
   const series = shown.map(([label, values]) => ({ label, values: times.map((at) => values.get(at)) }));
   return { times, series, hidden: groups.size - shown.length };

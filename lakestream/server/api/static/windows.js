@@ -1,7 +1,7 @@
 // The newest windows of a stream over event time: fired, fired again, and what is open still.
 
 import { el, note, svg, table } from "./dom.js";
-import { NOTHING, count, instant, plural } from "./format.js";
+import { NOTHING, compared, count, instant, plural } from "./format.js";
 import { groupOf, seconds } from "./rows.js";
 
 const GROUPS = 8;
@@ -39,7 +39,7 @@ function windowsOf({ columns, rows, windows }, newest) {
     if (known) known.rows += 1;
     else groups.get(name).set(key, { ...window, state: window.again ? "again" : "fired", rows: 1 });
   });
-  const found = [...groups].sort(([one], [other]) => one.localeCompare(other));
+  const found = [...groups].sort(([one], [other]) => compared(one, other));
   const shown = found.slice(0, GROUPS).map(([name, byKey]) => ({ name, windows: newestOf([...byKey.values()], newest) }));
   shown.hidden = found.length - shown.length;
   return shown;
