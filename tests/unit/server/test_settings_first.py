@@ -21,7 +21,6 @@ WRONG = {
     "a private host": {"alert_urls": "https://alarms.example/x,http://10.0.0.1/x"},
     "no url": {"alert_urls": "alarms"},
     "another scheme": {"openlineage_url": "ftp://lineage.example"},
-    "no folder for a file": {"openlineage_url": "/nowhere/at/all/events.json"},
     "lost files": {"spark_conf": json.dumps({"spark.sql.files.ignoreMissingFiles": "true"})},
     "no folder of triggers": {"trigger_lib_dir": "/nowhere/at/all"},
     "no folder of jars": {"jars": "/nowhere/at/all"},
