@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
@@ -50,8 +51,10 @@ class StreamStatements:
         uuid = self.at.apart.kept("uuid", lambda: str(uuid4()))
         try:
             return self._create(statement, uuid)
-        except LakestreamError:
-            drop_made(self.at.catalog, statement.definition.within(self.at.database), uuid)
+        except Exception:
+            with suppress(Exception):  # the first one is what is to be told
+                if all(record.uuid != uuid for record in self.at.registry.streams()):
+                    drop_made(self.at.catalog, statement.definition.within(self.at.database), uuid)
             raise
 
     def _create(self, statement: model.CreateStream, uuid: str) -> Result:

@@ -310,10 +310,10 @@ class KeyedTable:
         gone = self._rows.keys() - then.keys()
         if table.version == before + 1:
             self._rows, self._version = then, table.version
-        if self._copies is not None:
-            whole, changed = self.rows(), {row[self._key] for row in rows}
-            self._copies.keep(Form(self._columns, self._key, self._version), whole, before, changed, gone)
         with behind_commit(self.path):
+            if self._copies is not None:
+                whole, changed = self.rows(), {row[self._key] for row in rows}
+                self._copies.keep(Form(self._columns, self._key, self._version), whole, before, changed, gone)
             compact(table, _COMPACT_AFTER)
 
 

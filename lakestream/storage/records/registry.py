@@ -41,6 +41,7 @@ from lakestream.storage.records.tick import (
 )
 from lakestream.storage.records.tick_log import TickLog
 from lakestream.storage.tables.table import Tables
+from lakestream.storage.writes.checkpointing import behind_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -175,7 +176,7 @@ class Registry:
         database, name = map(delta_text, own)
         alike = f"database = {database} AND lower(name) = lower({name})"
         self._streams.insert(saved.STREAMS.row(record), alike, check)
-        self._plans.note_streams()
+        self._note_streams()
 
     def update(self, uuid: str, **changes: Unpack[StreamChanges]) -> StreamRecord:
         """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""
@@ -187,16 +188,22 @@ class Registry:
 
         self._streams.change(uuid, changed)
         if "sql" in changes:
-            self._plans.note_streams()
+            self._note_streams()
         return saved.STREAMS.record(self._streams.rows()[uuid])
 
     def remove(self, uuid: str) -> None:
         """Remove a stream with its state; its ticks go with the next clearing of the logs."""
         self._streams.remove([uuid])
-        self._plans.note_streams()
-        self._recalculations.remove([job.id for job in self.recalculations(uuid)])
-        self._failures.remove([failure.id for failure in self.failures(uuid)])
-        self.remove_states(uuid)
+        self._note_streams()
+        with behind_commit(self._streams.path):
+            self._recalculations.remove([job.id for job in self.recalculations(uuid)])
+            self._failures.remove([failure.id for failure in self.failures(uuid)])
+            self.remove_states(uuid)
+
+    def _note_streams(self) -> None:
+        """Have ticks' records know of a change of the streams, which is there."""
+        with behind_commit(self._streams.path):
+            self._plans.note_streams()
 
     def remove_states(self, uuid: str) -> None:
         """Remove what is saved of a stream's groups and open windows."""

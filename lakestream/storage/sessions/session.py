@@ -683,7 +683,9 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         # What one query gathers leaves room for the others: it fails, and Spark goes on.
         "spark.driver.maxResultSize": str(_bytes_of(settings.driver_memory) // 2),
         "spark.sql.maxBroadcastTableSize": str(_bytes_of(settings.driver_memory) // 4),
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
+        # Spark itself goes on without the thread that had no memory, and what waits for it waits for ever.
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+ExitOnOutOfMemoryError "
+        f"-Dlog4j2.configurationFile={log4j}",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),

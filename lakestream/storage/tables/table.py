@@ -532,14 +532,17 @@ def storage_refusal(error: BaseException) -> LakestreamError | None:
 
 @contextmanager
 def refusals_named() -> Iterator[None]:
-    """Raise by its name what an object store refused, and IO_ERROR (StorageError) for what delta-rs says.
+    """Raise by its name what an object store refused, and IO_ERROR (StorageError) for what a disk does.
 
-    A panic in Rust is one, too: nothing that catches errors would catch it.
+    A panic in Rust is one, too: nothing that catches errors would catch it. What a connection says, to Spark
+    or others, is left as it is.
     """
     try:
         yield
+    except ConnectionError:
+        raise
     except Exception as error:
-        named = storage_refusal(error) if isinstance(error, DeltaError) else store_refusal(error)
+        named = storage_refusal(error)
         if named is None or named is error:
             raise
         raise named from error
