@@ -106,6 +106,8 @@ class _Names:
         first, *others = (part.name.lower() for part in column.parts)
         if column.is_star or not first.isidentifier() or first in self._always:
             return None
+        if first.startswith("_ls_"):
+            return None  # what statements of other dialects become may ask for hidden columns
         if any(columns is None for _, columns in listed):
             return None
         names = {name for _, columns in listed for name in columns or ()} | aliases
