@@ -104,10 +104,10 @@ class _Names:
     ) -> set[str] | None:
         """Return the names there are, where a column is certainly none of them; None for any other."""
         first, *others = (part.name.lower() for part in column.parts)
-        if column.is_star or not first.isidentifier() or first in self._always:
+        # What statements of other dialects become may ask for hidden columns.
+        is_known = first in self._always or first.startswith("_ls_")
+        if column.is_star or not first.isidentifier() or is_known:
             return None
-        if first.startswith("_ls_"):
-            return None  # what statements of other dialects become may ask for hidden columns
         if any(columns is None for _, columns in listed):
             return None
         names = {name for _, columns in listed for name in columns or ()} | aliases
