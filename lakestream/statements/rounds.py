@@ -392,10 +392,8 @@ def check_settings(settings: Settings) -> None:
         refuse_silent_loss(settings.spark_conf)
     if settings.openlineage_url is not None:
         _check_receiver(settings.openlineage_url)
-    folders = {"trigger_lib_dir": settings.trigger_lib_dir, "jars": settings.jars}
-    for name, folder in folders.items():
-        if folder is not None and not folder.is_dir():
-            raise ConfigError("SETTING_INVALID", f"{name} is {folder}: there is no such folder")
+    if settings.jars is not None and not settings.jars.is_dir():
+        raise ConfigError("SETTING_INVALID", f"jars is {settings.jars}: there is no such folder")
 
 
 def _check_receiver(url: str) -> None:

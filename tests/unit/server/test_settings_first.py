@@ -22,7 +22,6 @@ WRONG = {
     "no url": {"alert_urls": "alarms"},
     "another scheme": {"openlineage_url": "ftp://lineage.example"},
     "lost files": {"spark_conf": json.dumps({"spark.sql.files.ignoreMissingFiles": "true"})},
-    "no folder of triggers": {"trigger_lib_dir": "/nowhere/at/all"},
     "no folder of jars": {"jars": "/nowhere/at/all"},
 }
 
@@ -48,6 +47,6 @@ def test_settings_that_are_right_are_taken(tmp_path: Path) -> None:
         alert_urls=("https://alarms.example/x",),
         openlineage_url=str(tmp_path / "events.json"),
         spark_conf={"spark.ui.enabled": "true"},
-        trigger_lib_dir=tmp_path,
+        trigger_lib_dir=tmp_path / "made-before-it-is-used",
     )
     rounds.check_settings(settings)
