@@ -42,7 +42,7 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 """A commit is all that a call of delta-rs does: to look for old entries of the log costs 10 µs for each one
 that there is, so that upkeep does it now and then."""
 _INTERVAL = 100
-"""The commits between checkpoints where a table does not say: as delta-rs has it."""
+"""The commits between checkpoints where a table says no number: as delta-rs has it."""
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +51,8 @@ def keep_checkpoints(table: Table, before: int) -> None:
 
     None is made of a log with an empty commit, whose rows it would take away for good.
     """
-    interval = int(table.properties.get("delta.checkpointInterval", _INTERVAL))
+    said = table.properties.get("delta.checkpointInterval", "")
+    interval = int(said) if said.isdecimal() and int(said) else _INTERVAL
     if table.version // interval == before // interval:
         return
     with behind_commit(table.path):

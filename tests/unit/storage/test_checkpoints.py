@@ -15,6 +15,7 @@ from lakestream.errors import StorageError
 from lakestream.storage.tables.checkpoints import disagreement
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes.commit import CommitTag, commit
+from lakestream.storage.writes.edits import append
 from lakestream.storage.writes.mending import damage_of, mend
 
 if TYPE_CHECKING:
@@ -115,6 +116,22 @@ def test_of_a_log_that_begins_with_it_nothing_is_said(path: Path) -> None:
             file.unlink()
     assert disagreement(str(path)) is None
     Table.open(str(path))
+
+
+@pytest.mark.parametrize(("interval", "version"), [("3", 9), ("0", None), ("-1", None), ("many", None)])
+def test_they_are_written_as_often_as_a_table_says(
+    tmp_path: Path, interval: str, version: int | None
+) -> None:
+    path = tmp_path / "t"
+    write_deltalake(path, pa.table({"a": [0]}))
+    made = path / "_delta_log" / f"{0:020}.json"
+    said = f'"configuration":{{"delta.checkpointInterval":"{interval}"}}'
+    made.write_text(made.read_text().replace('"configuration":{}', said))
+    for value in range(10):
+        append(str(path), pa.table({"a": [value]}))
+    assert Table.open(str(path)).version == 10
+    written = sorted(int(file.name[:20]) for file in (path / "_delta_log").glob("*.checkpoint.parquet"))
+    assert written[-1:] == ([] if version is None else [version])
 
 
 def test_one_that_lacks_a_part_counts_for_nothing(path: Path) -> None:
