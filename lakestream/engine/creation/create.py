@@ -15,7 +15,7 @@ from lakestream.engine.creation.compile import compile_record, compile_stream
 from lakestream.engine.planning.analysis import analyse, analysis_error, check_results, other_results
 from lakestream.engine.planning.checks import refuse_gone, refuse_other
 from lakestream.engine.streams.expectations import result_checks
-from lakestream.engine.streams.quarantine import RESULTS_SUFFIX, SOURCE_SUFFIX, Quarantine
+from lakestream.engine.streams.quarantine import Quarantine
 from lakestream.engine.streams.quarantine import refuse_unfit as refuse_unfit_expectations
 from lakestream.engine.streams.target import (
     UNIQUE_TIMES,
@@ -48,7 +48,6 @@ from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import capabilities
 from lakestream.storage.places.claims import MIGRATING, claim_of_table, work_on
 from lakestream.storage.records.registry import Compiled, StreamRecord
-from lakestream.storage.records.stream import ERRORS_SUFFIX
 from lakestream.triggers.kinds import is_each_row, is_periodic, is_session
 
 if TYPE_CHECKING:
@@ -598,10 +597,10 @@ def _is_made_by_spark(definition: StreamDefinition) -> bool:
 
 def drop_made(catalog: Catalog, definition: StreamDefinition, uuid: str) -> None:
     """Drop the tables that were made for a stream which is then refused."""
-    own, output = definition.name, definition.output.within(definition.name.database or "")
-    beside = (f"{own.name}{suffix}" for suffix in (SOURCE_SUFFIX, RESULTS_SUFFIX, ERRORS_SUFFIX))
-    for database, name in ((output.database, output.name), *((own.database, name) for name in beside)):
-        info = catalog.find_table(database or "", name)
+    Quarantine(definition, uuid).drop(catalog)
+    output = definition.output.within(definition.name.database or "")
+    made = catalog.find_table(output.database or "", output.name), find_errors(catalog, definition)
+    for info in made:
         if info is not None and info.writer == uuid:
             catalog.drop_table(info.database, info.name)
 
