@@ -6,6 +6,7 @@ for tbname; OUTPUT_SUBTABLE); the provenance columns are lakestream's own.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from sqlglot import exp
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
-from lakestream.language.expressions.parsing import parse_expression, place_in
+from lakestream.language.expressions.parsing import parse_expression, parse_query, place_in
 from lakestream.language.quoting import DELTA, quoted
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakestream.errors import Place
     from lakestream.language.model import Fragment, StreamDefinition
     from lakestream.language.quoting import Quoting
     from lakestream.output.fixed import Fixed
@@ -281,7 +283,7 @@ class OutputShape:
 def result_names(definition: StreamDefinition, given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the result's columns: the column list, or those that the query gives.
 
-    Raises StatementError COLUMN_COUNT or COLUMN_NAME_MISSING.
+    Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING or DUPLICATE_COLUMN.
     """
     if definition.columns:
         if len(definition.columns) != len(given):
@@ -297,9 +299,24 @@ def result_names(definition: StreamDefinition, given: tuple[str, ...]) -> tuple[
                 f"column {number} of the query has no name to store it under",
                 hint="give it one with AS, or name the output's columns after INTO",
             )
-    if len({name.lower() for name in given}) < len(given):
-        raise StatementError("DUPLICATE_COLUMN", "two columns of the query have one name")
+    counted = Counter(name.lower() for name in given)
+    doubles = [*dict.fromkeys(name for name in given if counted[name.lower()] > 1)]
+    if doubles:
+        double = doubles[0]
+        raise StatementError(
+            "DUPLICATE_COLUMN",
+            f"two columns of the query are called {', and two '.join(doubles)}",
+            hint=f"give one another name, t.{double} AS {double}_2, or leave one out, t.* EXCEPT ({double})",
+            place=_place_of_star(definition),
+        )
     return given
+
+
+def _place_of_star(definition: StreamDefinition) -> Place | None:
+    """Return the place of the first star among a query's results, None where there is none."""
+    query = definition.calculation
+    star = next((item for item in parse_query(query).selects if item.is_star), None)
+    return None if star is None else place_in(query, star)
 
 
 def default_tag_name(definition: StreamDefinition, number: int) -> str:

@@ -20,7 +20,14 @@ from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS, Timeline
 from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
 from lakestream.compute.expressions.row_functions import rewrite_calls
 from lakestream.compute.qualified import without_databases
-from lakestream.errors import LakestreamError, NotSupportedError, StatementError
+from lakestream.compute.windows.stars import (
+    NoSuchError,
+    UnknownColumnsError,
+    columns_of_star,
+    leaves,
+    star_of,
+)
+from lakestream.errors import LakestreamError, NotSupportedError, StatementError, did_you_mean
 from lakestream.language.common.dialect import DURATION_FUNCTION
 from lakestream.language.common.functions import Meaning
 from lakestream.language.common.interpolation import INTERPOLATION
@@ -223,33 +230,56 @@ class _Rewriter:
         self.orders_rows = False
 
     def with_columns(self, query: exp.Query) -> exp.Query:
-        """Return a query in which a star is the columns of the one table that it reads.
+        """Return a query in which a star is the columns that it stands for.
 
         Where an output has subtables, it has a ``tbname`` of its own. Of groups of rows with an order of
         their own, it is the columns of a group's first row. Raises StatementError COLUMN_NAME_MISSING for
-        a star over anything else.
+        a star over what has unknown columns, COLUMN_NOT_FOUND for one of no table.
         """
         self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
-        star = next((item for item in query.selects if stands_for_columns(item)), None)
-        if star is None or not isinstance(query, exp.Select):
-            return query
-        relation = self._single_relation(query)
-        if relation is None:
-            raise StatementError(
-                "COLUMN_NAME_MISSING",
-                "* stands for the columns of a query on one table: name the columns",
-                place=place_in(self.fragment, star),
-            )
-        own = [name for name in relation.columns if name != "tbname" or not self.scope.groups]
-        columns: list[exp.Expr] = [exp.column(name, quoted=True) for name in own]
-        if relation.order is not None and (query.args.get("group") or aggregates(query.selects)):
-            columns = [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
-        listed = [
-            columns if item.is_star else _of_columns(item, relation) if starred(item) else [item]
-            for item in query.selects
-        ]
-        query.set("expressions", [item.copy() for items in listed for item in items])
+        for select in leaves(query):
+            if any(stands_for_columns(item) for item in select.selects):
+                relation = self._single_relation(select)
+                listed = [self._expanded(select, item, relation) for item in select.selects]
+                select.set("expressions", [item.copy() for items in listed for item in items])
         return query
+
+    def _expanded(self, select: exp.Select, item: exp.Expr, relation: Relation | None) -> list[exp.Expr]:
+        """Return what a result stands for; ``relation`` is the only one that the select reads."""
+        if starred(item) is not None:
+            if relation is None:
+                raise self._star_unknown(item, "* of a function stands for the columns of one table")
+            return _of_columns(item, relation)
+        if star_of(item) is None:
+            return [item]
+        try:
+            shown = columns_of_star(select, item, self._columns_of)
+        except UnknownColumnsError as unknown:
+            raise self._star_unknown(
+                item, f"the columns that * stands for are not known: {unknown}"
+            ) from None
+        except NoSuchError as error:
+            raise StatementError(
+                "COLUMN_NOT_FOUND",
+                f"{error.name} is nothing that the query reads",
+                hint=did_you_mean(error.name, error.known),
+                place=place_in(self.fragment, item),
+            ) from None
+        own = [one for one in shown if one.name != "tbname" or not self.scope.groups]
+        columns: list[exp.Expr] = [one.column(qualified=relation is None) for one in own]
+        is_group = relation is not None and relation.order is not None
+        if is_group and (select.args.get("group") or aggregates(select.selects)):
+            return [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
+        return columns
+
+    def _star_unknown(self, item: exp.Expr, message: str) -> StatementError:
+        place = place_in(self.fragment, item)
+        return StatementError("COLUMN_NAME_MISSING", message, hint="name the columns", place=place)
+
+    def _columns_of(self, node: exp.Expr) -> tuple[str, ...] | None:
+        """Return the columns of a table that a query names; None where it is none of the lake's."""
+        relation = self._relation(node) if isinstance(node, exp.Table) else None
+        return None if relation is None else relation.columns
 
     def query(self, query: exp.Query) -> exp.Query:
         """Rewrite functions first (they need the tables), then tables, then names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from lakestream.compute.windows.evaluate import Way
@@ -45,6 +45,7 @@ from lakestream.language.model import (
     StateTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
+from lakestream.output.columns import result_names
 from lakestream.storage.delta import capabilities
 from lakestream.storage.places.claims import MIGRATING, claim_of_table, work_on
 from lakestream.storage.records.registry import Compiled, StreamRecord
@@ -70,6 +71,8 @@ DEFINITION_VERSION = 1
 
 _COLLATIONS = "__COLLATIONS"
 """Where a Delta schema says that texts of a column have a collation."""
+
+_Made = TypeVar("_Made")
 
 
 def create_stream(  # noqa: PLR0913 (one session computes, another one has the names in catalogs)
@@ -303,6 +306,8 @@ def _checked(
     _refuse_other_time(stream)
     _refuse_unfollowable(stream)
     _refuse_collations(stream, catalog)
+    names = stream.calculation.names
+    _at_calculation(definition, lambda: result_names(definition, names))  # before Spark is asked for types
     stream, result_types, group_types = analyse(small, stream)
     _refuse_not_incremental(stream)
     shape = _at_calculation(
@@ -546,7 +551,7 @@ def _refuse_computed_columns(catalog: Catalog, info: TableInfo) -> None:
         )
 
 
-def _at_calculation(definition: StreamDefinition, make: _MakeShape) -> OutputShape:
+def _at_calculation(definition: StreamDefinition, make: Callable[[], _Made]) -> _Made:
     try:
         return make()
     except LakestreamError as error:
@@ -843,7 +848,3 @@ def _history_start(stream: Stream) -> int | None:
     if options.late.by_arrival or not stream.source.info.time_column or not options.history_start:
         return None
     return parse_instant(options.history_start, stream.zone)
-
-
-if TYPE_CHECKING:
-    _MakeShape = Callable[[], OutputShape]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.compute.windows.calculation import ALIAS, COLUMNS, READ, Bound
 from lakestream.compute.windows.keyed.leads import Core, Key, NotKeyedError, names_of
 from lakestream.compute.windows.reach import with_columns
+from lakestream.compute.windows.stars import NoSuchError, UnknownColumnsError, columns_of_star, star_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -343,54 +345,15 @@ def _with_bodies(query: exp.Expr, bodies: Mapping[str, exp.Expr]) -> exp.Expr:
 def _expand_stars(query: exp.Query) -> None:
     """Put the columns that it stands for in the place of each star, where what is in FROM tells them."""
     for select in reversed(list(query.find_all(exp.Select))):  # those within others first
-        if any(item.is_star for item in select.selects):
-            columns = _columns_in_from(select)
-            items = [one for item in select.selects for one in _expanded(item, columns)]
+        with suppress(UnknownColumnsError, NoSuchError):
+            items = [one for item in select.selects for one in _expanded(select, item)]
             select.set("expressions", items)
 
 
-def _expanded(item: exp.Expr, columns: Mapping[str, list[str]] | None) -> list[exp.Expr]:
-    """Return the columns that a star stands for; another result, or a star that is not known, as it is."""
-    star = item.this if isinstance(item, exp.Column) else item
-    if columns is None or not isinstance(star, exp.Star) or any(star.args.values()):
+def _expanded(select: exp.Select, item: exp.Expr) -> list[exp.Expr]:
+    if star_of(item) is None:
         return [item]
-    named = item.args.get("table")
-    if named is not None and named.name.lower() not in columns:
-        return [item]
-    chosen = columns if named is None else {named.name.lower(): columns[named.name.lower()]}
-    return [exp.column(name, table=table, quoted=True) for table, names in chosen.items() for name in names]
-
-
-def _columns_in_from(select: exp.Select) -> dict[str, list[str]] | None:
-    """Return the columns of what a select has in FROM, by its name in small letters; None: not known."""
-    found: dict[str, list[str]] = {}
-    for join in [None, *(select.args.get("joins") or [])]:
-        part = select.args.get("from_") if join is None else join
-        if part is None or select.args.get("laterals") or (join and (join.args.get("using") or join.method)):
-            return None
-        if join is not None and join.kind in ("SEMI", "ANTI"):
-            continue
-        names, name = _names_of(part.this), part.this.alias_or_name.lower()
-        if names is None or name in found or not name:
-            return None
-        found[name] = names
-    return found
-
-
-def _names_of(node: exp.Expr) -> list[str] | None:
-    """Return the names of the columns of what stands in FROM; None where they are not known."""
-    if any(node.args.get(name) for name in ("pivots", "sample", "joins")):
-        return None
-    alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        return None
-    if READ in node.meta:
-        return [*node.meta[COLUMNS]]
-    if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
-        return None
-    items = node.this.selects
-    names = [item.alias_or_name for item in items]
-    return None if any(item.is_star for item in items) or not all(names) else names
+    return [shown.column() for shown in columns_of_star(select, item, lambda node: node.meta.get(COLUMNS))]
 
 
 def _group_distinct(query: exp.Query) -> None:
