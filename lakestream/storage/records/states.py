@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _APP = "lakestream:state"
 _TICK, _VERSION = "_ls_tick", "version"
+_MADE_ANEW = ("STATE_DAMAGED", "TABLE_NOT_FOUND")
+"""What is found of a table that a state is then saved into whole, as a new one."""
 _LOOKED_BACK = 20
 _GROUP_ROWS = 131_072
 """Rows that delta-rs has in memory, as a row group, before they are written."""
@@ -111,7 +113,7 @@ class SavedStates:
         try:
             table = self._opened_whole(path)
         except StorageError as error:
-            if error.code != "STATE_DAMAGED":
+            if error.code not in _MADE_ANEW:
                 raise
             return False
         with self._looked_at_anew(table), committing(table):
@@ -196,6 +198,7 @@ class SavedStates:
             "delta.enableChangeDataFeed": "false",
             "delta.logRetentionDuration": "interval 1 days",
         }
+        self._tables.forget(path)  # one that was there, and is gone
         create(path, Schema.from_arrow(rows.schema).fields, properties=properties)
         return self._tables.open(path)
 

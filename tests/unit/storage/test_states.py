@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,7 +19,6 @@ from lakestream.storage.records.states import SavedStates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 Groups = dict[int, int]
 
@@ -110,6 +111,19 @@ def test_what_an_older_lakestream_saved_is_read_and_gone_on_from(states: SavedSt
     assert save(states, 7, state.updated(rows([(3, 3)])))[1]
     assert read(states) == (7, 70, {**everywhere, 3: 3})
     assert read(states, 5) == (5, 50, everywhere)
+
+
+@pytest.mark.parametrize("what", ["", "_delta_log"])
+def test_a_table_that_is_gone_meanwhile_is_made_anew(states: SavedStates, layout: Layout, what: str) -> None:
+    state, _ = save(states, 1, GroupState(rows((gid, 0) for gid in range(5))))
+    for tick in (2, 3):
+        state, _ = save(states, tick, state.updated(rows([(0, tick)])))
+    shutil.rmtree(Path(layout.system_path("state/u1")) / what)
+    state, by_change = save(states, 4, state.updated(rows([(1, 4)])))
+    assert not by_change
+    state, by_change = save(states, 5, state.updated(rows([(2, 5)])))
+    assert by_change
+    assert read(states) == (5, 50, {0: 3, 1: 4, 2: 5, 3: 0, 4: 0})
 
 
 def test_a_state_without_groups_is_saved_whole() -> None:
