@@ -120,8 +120,8 @@ class Outbox:
         On a local disk they are kept beside the table, too, until :meth:`forget_sent`.
         Raises StorageError REGISTRY_DAMAGED.
         """
-        table = self._opened() or self._made()
         with damage_named(self.path):
+            table = self._latest() or self._made()
             commit(table, events, CommitTag(app + _SUFFIX, number, {"epoch": epoch, "tick": number}))
         if self._unsent is not None:
             batch = Copied(table.version, app, number, epoch, _as_numbers(events).to_pylist())
@@ -158,6 +158,10 @@ class Outbox:
         events = sum(len(batch.rows) for batch in kept)
         return [*done, f"{self.path} was made anew with {events:,} events that have not been sent"], moved
 
+    def let_go(self) -> None:
+        """Open the table anew when it is needed next."""
+        self._table = None
+
     def has(self, app: str, number: int) -> bool:
         """Return whether the events of a commit of a stream's output are there, or those of a later one."""
         table = self._opened()
@@ -178,9 +182,9 @@ class Outbox:
 
     def since(self, version: int) -> list[Batch]:
         """Return what was put behind a version of the table (-1: all there is), in order."""
-        table = self._opened()
         with damage_named(self.path):
-            latest = table.refresh() if table is not None else -1
+            table = self._latest()
+            latest = -1 if table is None else table.version
             return self._batches(version, latest) if latest > version else []
 
     def _batches(self, after: int, upto: int) -> list[Batch]:
@@ -291,6 +295,22 @@ class Outbox:
                 raise damaged(self.path, f"it was put back from before version {noted}, which had events")
             self._table = table
         return self._table
+
+    def _latest(self) -> Table | None:
+        """Return the table at its newest version, None where there is none; one that was set back is damaged."""
+        table = self._opened()
+        if table is None:
+            return None
+        before = table.version
+        try:
+            is_back = table.refresh() < before
+        except StorageError as error:
+            if error.code != "TABLE_NOT_FOUND":
+                raise
+            is_back = True
+        if is_back:
+            self._table = None
+        return self._opened()
 
     def _made(self) -> Table:
         try:

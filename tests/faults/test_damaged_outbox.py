@@ -112,6 +112,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+SEEN_AT_WORK = ["folder gone", "log gone", "newest entry gone", "newest entry torn", "newest entry empty", "an entry gone"]
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_events_that_wait_are_sent_once_and_in_order_after_a_repair(story: Story, damage: str) -> None:
     assert story.results() == [0, 1]
@@ -135,6 +137,24 @@ def test_events_that_wait_are_sent_once_and_in_order_after_a_repair(story: Story
     story.reopen()
     story.come()
     assert story.results() == [*range(story.minute - 1)]
+
+
+@pytest.mark.parametrize("damage", SEEN_AT_WORK)
+def test_a_process_that_sends_goes_on_by_itself_after_the_repair_of_another(story: Story, damage: str) -> None:
+    story.lake = story.opened()
+    story.come()
+    DAMAGES[damage](story.outbox)
+    story.come()
+    with story.opened() as other:
+        findings = [*other.repair.check()]
+        assert [(one.where, one.code) for one in findings] == [("_lakestream/outbox", "REGISTRY_DAMAGED")]
+        assert other.repair.repair(findings[0])
+        story.sent.append(Catcher(story.catcher.port))
+    story.come()
+    assert {one.name: one.status for one in story.lake.streams()} == {"s": "Running", "other": "Running"}
+    story.come()
+    assert story.results() == [*range(story.minute - 1)]
+    assert [*story.lake.repair.check()] == []
 
 
 def test_what_was_sent_is_kept_beside_the_outbox_no_longer(story: Story) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
@@ -152,10 +152,17 @@ class Notifier:
 
     @contextmanager
     def _said_once(self) -> Iterator[None]:
-        """Say once what keeps events from being sent: streams go on, and events wait."""
+        """Say once what keeps events from being sent: streams go on, and events wait.
+
+        What is damaged is let go of, for another process to repair, and opened anew the next time.
+        """
         try:
             yield
         except StorageError as error:
+            if error.code == "REGISTRY_DAMAGED":
+                with suppress(StorageError):
+                    self._stop()
+                self.outbox.let_go()
             problem = f"events are not sent: {error}"
             if problem != self._said:
                 self._said = problem
@@ -174,10 +181,18 @@ class Notifier:
     def close(self) -> None:
         """Stop sending, and let another process do it."""
         self._nobody_as_of = None
-        if self._dispatcher is not None:
-            with self._said_once():
-                self._dispatcher.close()
-            self._dispatcher = None
+        with self._said_once():
+            self._stop()
+
+    def _stop(self) -> None:
+        dispatcher, self._dispatcher = self._dispatcher, None
+        try:
+            if dispatcher is not None:
+                dispatcher.close()
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
