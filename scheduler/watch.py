@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from lakestream.clock import SystemClock
@@ -30,6 +30,9 @@ QUIET_FACTOR = 10
 SOON_SECONDS = 1.0
 """So soon after a tick another commit is likely: looks are closer, by the share that has passed of it."""
 SOON_LEAST = 0.25
+_HEARING_SECONDS = 0.5
+"""How long the main thread waits at a time: a signal that another thread caught, or that came just before a
+wait, ends none, and Python hears of it behind the wait only."""
 
 
 class Listener(Protocol):
@@ -73,14 +76,21 @@ def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
         listener.started()
         rounds.start()
         try:
-            number = ends.get()
+            number = _first(ends)
         finally:
             rounds.stop()
         if number is not None:
             listener.stopping()
-        rounds.join()
+        while rounds.is_alive():
+            rounds.join(_HEARING_SECONDS)
     if rounds.failure is not None:
         raise rounds.failure
+
+
+def _first(ends: SimpleQueue[int | None]) -> int | None:
+    while True:
+        with suppress(Empty):
+            return ends.get(timeout=_HEARING_SECONDS)
 
 
 def pause(poll_seconds: float, quiet_seconds: float) -> float:

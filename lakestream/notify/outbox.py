@@ -297,7 +297,7 @@ class Outbox:
         return self._table
 
     def _latest(self) -> Table | None:
-        """Return the table at its newest version, None where there is none; one that was set back is damaged."""
+        """Return the table at its newest version, None where there is none; refuse one that was set back."""
         table = self._opened()
         if table is None:
             return None

@@ -112,7 +112,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-SEEN_AT_WORK = ["folder gone", "log gone", "newest entry gone", "newest entry torn", "newest entry empty", "an entry gone"]
+NOT_READ_AGAIN = ("first entry torn", "newest rows gone", "newest rows torn", "all rows gone")
+"""Damages that a process which sends does not see."""
+
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_events_that_wait_are_sent_once_and_in_order_after_a_repair(story: Story, damage: str) -> None:
@@ -139,8 +141,8 @@ def test_events_that_wait_are_sent_once_and_in_order_after_a_repair(story: Story
     assert story.results() == [*range(story.minute - 1)]
 
 
-@pytest.mark.parametrize("damage", SEEN_AT_WORK)
-def test_a_process_that_sends_goes_on_by_itself_after_the_repair_of_another(story: Story, damage: str) -> None:
+@pytest.mark.parametrize("damage", [name for name in DAMAGES if name not in NOT_READ_AGAIN])
+def test_a_process_that_sends_goes_on_after_the_repair_of_another(story: Story, damage: str) -> None:
     story.lake = story.opened()
     story.come()
     DAMAGES[damage](story.outbox)

@@ -168,6 +168,43 @@ def test_a_signal_at_any_line_of_the_main_thread_ends_the_watch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+CAUGHT_ELSEWHERE = """
+import faulthandler, os, signal, sys, threading
+from types import SimpleNamespace
+from lakestream.scheduler import watch
+
+faulthandler.dump_traceback_later(30, exit=True)
+number = getattr(signal, sys.argv[1])
+
+
+class Heard:
+    started = began = ended = ticked = failed = lambda *_: None
+
+    def stopping(self):
+        stopping.set()
+
+
+def elsewhere():
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    stopping.wait()
+
+
+stopping = threading.Event()
+signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+threading.Timer(0.2, elsewhere).start()
+watch.watch(SimpleNamespace(alarms={}, tick_once=lambda *_: None), Heard(), poll_seconds=0.001)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_that_another_thread_catches_ends_the_watch(name: str) -> None:
+    """Threads of libraries catch some under load: they end no wait of the main thread."""
+    command = [sys.executable, "-c", CAUGHT_ELSEWHERE, name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_rounds_follow_each_other_and_never_overlap(caplog: pytest.LogCaptureFixture) -> None:
     idle = threading.Event()
     left = [3]
