@@ -78,6 +78,7 @@ class RowChanges:
     def _expression(self, fragment: Fragment, info: TableInfo) -> str:
         """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
         shown = {name.lower(): name for name in visible_columns(info)}
+        folders = self._text_folders(info)
 
         def resolve(node: exp.Expr) -> exp.Expr:
             moment = self._moment(node)
@@ -93,13 +94,24 @@ class RowChanges:
                         hint=did_you_mean(node.name, shown.values()),
                         place=place_in(fragment, node),
                     )
-                return exp.Var(this=delta_name(shown[name]))
+                sql = delta_name(shown[name])
+                is_text = shown[name] in folders and not _equals_text(node)
+                return exp.Var(this=f"nullif({sql}, '')" if is_text else sql)
             if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
                 column = info.column(info.time_column)
                 return exp.Var(this=sql_literal(self._converted(node.name, column), column))
             return node
 
         return parse_expression(fragment).transform(resolve).transform(_in_brackets).sql("postgres")
+
+    def _text_folders(self, info: TableInfo) -> frozenset[str]:
+        """Return the columns of text that a table is partitioned by: the empty one is NULL, as Delta has it.
+
+        To delta-rs it is a text.
+        """
+        table = self.catalog.handles.latest(info.path)
+        texts = {field.name for field in table.fields if field.type.type == "string"}
+        return frozenset(texts.intersection(table.partition_columns))
 
     def _moment(self, node: exp.Expr) -> int | None:
         """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
@@ -137,6 +149,21 @@ def refuse_read_time(info: TableInfo) -> None:
             f"writing into {info.database}.{info.name}, whose time is {info.read_time.description}",
             hint="whoever made the table writes it",
         )
+
+
+def _equals_text(column: exp.Expr) -> bool:
+    """Return whether a condition says that a column equals texts, none of them empty, and nothing denies it.
+
+    It then holds for no empty text either, and folders are found by it.
+    """
+    says = column.parent
+    if not isinstance(says, (exp.EQ, exp.In)) or says.this is not column:
+        return False
+    texts = says.expressions if isinstance(says, exp.In) else [says.expression]
+    around = says.parent
+    while isinstance(around, (exp.And, exp.Or, exp.Paren)):
+        around = around.parent
+    return around is None and bool(texts) and all(isinstance(one, exp.Literal) and one.name for one in texts)
 
 
 def _number(node: exp.Expr) -> int | float:

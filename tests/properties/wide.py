@@ -15,7 +15,7 @@ import shutil
 import sys
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -210,11 +210,18 @@ class View:
     query: str
     columns: tuple[str, ...]
     theirs: str = ""
+    folder: str = ""
+    """The column by which its table is partitioned."""
 
     @property
     def expected(self) -> str:
         """DuckDB's query."""
         return (self.theirs or self.query).format(**THEIRS)
+
+    @property
+    def layout(self) -> str:
+        """What a statement says of that."""
+        return f"PARTITIONED BY ({self.folder}) " if self.folder else ""
 
 
 @dataclass
@@ -233,6 +240,8 @@ class Drawing:
         ways += [self._bucketed] + [self._of_views] * 2 * bool(self.views) + [self._total, self._sessions]
         ways += [self._diamond] * bool(self.views) + [self._of_stream] * 3 * self.reads_stream
         found = self.random.choice(ways)()
+        if self.random.random() < 0.25:
+            found = replace(found, folder=self._choose(*found.columns))
         self.views.append(found)
         return found
 
@@ -499,7 +508,7 @@ class History:
             except duckdb.Error as error:
                 self.seen[f"not for DuckDB {str(error)[:80]}"] += 1
                 raise NotOursError from None
-        lake.sql(f"CREATE MATERIALIZED VIEW v{number} AS {view.query.format(**OURS)}")
+        lake.sql(f"CREATE MATERIALIZED VIEW v{number} {view.layout}AS {view.query.format(**OURS)}")
         said = lake.sql(f"EXPLAIN MATERIALIZED VIEW v{number}").fetchall()
         how = [str(text) for what, text in said if what == "refresh"]
         moved = any("move what is kept" in text for text in how)
@@ -525,10 +534,18 @@ class History:
             if world.stream:
                 found += _differences(f"{self.seed} {world.kind} {world.stream}", lake, database, STREAM)
             for number, view in made.items():
-                database.execute(f"CREATE TABLE v{number} AS {view.expected}")
-                about = f"{self.seed} {world.kind} v{number}: {view.query}"
+                _make(database, f"v{number}", view)
+                about = f"{self.seed} {world.kind} v{number}: {view.layout}{view.query}"
                 found += _differences(about, lake, database, f"v{number}")
         return found
+
+
+def _make(database: duckdb.DuckDBPyConnection, name: str, view: View) -> None:
+    """Make a view's table; the empty text of a folder is NULL."""
+    database.execute(f"CREATE TABLE {name} AS {view.expected}")
+    kinds = {column[0]: column[1] for column in database.execute(f"DESCRIBE {name}").fetchall()}
+    if kinds.get(view.folder) == "VARCHAR":
+        database.execute(f"UPDATE {name} SET {view.folder} = nullif({view.folder}, '')")
 
 
 def _differences(about: str, lake: Lake, database: duckdb.DuckDBPyConnection, name: str) -> list[str]:

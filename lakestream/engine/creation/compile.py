@@ -45,7 +45,7 @@ from lakestream.triggers.assign import ORDER
 from lakestream.triggers.kinds import is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from lakestream.compute.windows.calculation import Calculation
     from lakestream.compute.windows.keyed.keys import Keys
@@ -77,11 +77,13 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
     partial_types: Mapping[str, str] | None = None,
     floor_us: int | None = None,
     groups_view: bool = True,
+    tells_folders: bool = True,
 ) -> Stream:
     """Resolve a definition against the lake; ``way`` and ``partial_types`` are what creation found.
 
     ``groups_view``: windows of a view are of groups where it groups by columns of its trigger table; those
-    of one that was registered by a lakestream that knew none of that stay of all.
+    of one that was registered by a lakestream that knew none of that stay of all. ``tells_folders``: beside
+    its rows a view says of what texts their folders are, which one that was registered before does not.
 
     Raises StatementError TABLE_NOT_FOUND or COLUMN_NOT_FOUND with the place in the statement.
     """
@@ -124,7 +126,10 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
     condition = definition.options.pre_filter
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
     followed = _followed(definition, names, calculation)
-    keys, why_whole = _keys(definition, calculation, way, partial_types or {}) if whole else (None, "")
+    keys, why_whole = None, ""
+    if whole:
+        folders = _folders(definition, calculation) if tells_folders else ()
+        keys, why_whole = _keys(definition, calculation, folders, way, partial_types or {})
     if way is None:
         at_open = definition.options.emission.at_open
         of_grid = choose_way(
@@ -160,17 +165,22 @@ def _of_column(name: str) -> GroupKey:
 
 
 def _keys(
-    definition: StreamDefinition, calculation: Calculation, way: Way | None, types: Mapping[str, str]
+    definition: StreamDefinition,
+    calculation: Calculation,
+    folders: Collection[int],
+    way: Way | None,
+    types: Mapping[str, str],
 ) -> tuple[Keys | None, str]:
     """Return by what keys the rows of a view without windows fall apart, or why by none.
 
-    ``way`` and the ``types`` of what it may keep are what creation found; None, and none, at creation.
+    ``folders`` are the results (from 1) by which its table is partitioned; ``way`` and the ``types`` of what
+    it may keep are what creation found: None, and none, at creation.
     """
     view = definition.options.view
     if view is not None and view.policy == "FULL":
         return None, "REFRESH POLICY FULL"
     try:
-        keys = with_kept(keys_of(calculation), types)
+        keys = with_kept(keys_of(calculation, folders), types)
     except NotKeyedError as why:
         return None, str(why)
     if way is not Way.WHOLE:
@@ -178,6 +188,12 @@ def _keys(
     if keys.is_total:
         return None, f"it has no keys, and {keys.why_unkept}"
     return None, "Spark does not compute it by keys"
+
+
+def _folders(definition: StreamDefinition, calculation: Calculation) -> list[int]:
+    """Return the numbers (from 1) of the results by which an output is partitioned."""
+    by = {name.lower() for name in definition.layout.partitioned_by}
+    return [number for number, name in enumerate(calculation.names, 1) if name.lower() in by]
 
 
 def _followed(definition: StreamDefinition, names: Names, calculation: Calculation) -> tuple[Path, ...]:
@@ -295,6 +311,7 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
         partial_types=record.compiled.partial_types,
         floor_us=record.floor_us,
         groups_view=bool(record.compiled.group_types),
+        tells_folders=record.compiled.tells_folders,
     )
     waiting = tuple(group.gid for group in record.waiting_groups)
     return replace(stream, group_types=record.compiled.group_types, waiting_groups=waiting)

@@ -280,6 +280,7 @@ class _Checked:
             result_types=tuple(self.result_types),
             group_types=tuple(self.group_types),
             reads=tuple(sorted(tables)),
+            tells_folders=self.stream.keys is not None and bool(self.stream.keys.folders),
             read_versions={name: catalog.handles.latest(info.path).version for name, info in tables.items()},
         )
 

@@ -122,6 +122,7 @@ def _keys_of_stream(record: StreamRecord) -> Keys:
         "read_versions": compiled.read_versions,
         **({} if record.resynced is None else {"floor_us": record.resynced.floor_us}),
         **_given(
+            tells_folders=compiled.tells_folders or None,
             format=record.form,
             current=record.current,
             output_name=record.output_name,
@@ -177,6 +178,7 @@ def _compiled(saved: Keys) -> Compiled:
         group_types=tuple(saved.pop("group_types", ())),
         reads=tuple(saved.pop("reads", ())),
         read_versions=saved.pop("read_versions", {}),
+        tells_folders=saved.pop("tells_folders", False),
     )
 
 

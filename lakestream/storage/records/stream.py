@@ -23,7 +23,7 @@ class Compiled:
     ``way`` is how it sums windows up, ``exact`` whether late rows count, ``partial_types`` the types of what
     it sums windows up from, by name (None: nothing), ``result_types`` and ``group_types`` those of its
     columns. ``reads`` are the tables that it reads (``database.name``), ``read_versions`` their versions
-    at that time.
+    at that time. ``tells_folders``: beside its rows a view says of what texts their folders are.
     """
 
     way: str
@@ -33,6 +33,7 @@ class Compiled:
     group_types: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     read_versions: dict[str, int] = field(default_factory=dict)
+    tells_folders: bool = False
 
 
 @dataclass(frozen=True)

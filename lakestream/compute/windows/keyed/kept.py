@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates, is_aggregate_call
 from lakestream.compute.windows.calculation import COLUMNS, READ, spark_sql
-from lakestream.compute.windows.keyed.keys import COMPARED, hidden_types, meant, whole_groups
+from lakestream.compute.windows.keyed.keys import COMPARED, hidden_types, may_be_text, meant, whole_groups
 from lakestream.compute.windows.keyed.leads import Core, NotKeyedError
 from lakestream.language.quoting import quoted, quoted_text
 
@@ -106,7 +106,8 @@ class Keeping:
     """A query that may be kept: what it is over the ``aggregates`` of the rows of each of its keys.
 
     ``results`` and ``having`` have columns in the place of keys and aggregates; rows of the tables in
-    ``movable`` each make a difference of their own, whatever others there are.
+    ``movable`` each make a difference of their own, whatever others there are. ``folders`` as
+    :class:`Keys` has them.
     """
 
     select: exp.Select
@@ -116,6 +117,7 @@ class Keeping:
     results: tuple[exp.Expr, ...]
     having: exp.Expr | None
     movable: Mapping[str, Read]
+    folders: frozenset[int] = frozenset()
 
     @property
     def values(self) -> dict[str, exp.Expr]:
@@ -272,6 +274,7 @@ def keeping_of(keys: Keys) -> Keeping:
         listed,
         condition,
         _movable(keys, core),
+        keys.folders,
     )
 
 
@@ -358,7 +361,8 @@ class _Typing:
             kind = self.types.get(f"{_KEY}{number}", "")
             if not COMPARED.match(kind):
                 raise NotKeptError(f"{key} is of type {kind}")
-            self.parts[key] = Part(f"{_KEY}{number}", key, kind, self._shown(key), is_key=True)
+            untold = self.keeping.folders if may_be_text(kind) else frozenset[int]()
+            self.parts[key] = Part(f"{_KEY}{number}", key, kind, self._shown(key, untold), is_key=True)
         aggregated, others = {}, []
         for number, node in enumerate(self.keeping.aggregates, 1):
             try:
@@ -377,11 +381,12 @@ class _Typing:
         condition = "" if having is None else str(having.copy().transform(put).sql("spark"))
         return Kept(self.keeping, tuple(self.parts.values()), results, condition, tuple(self.means))
 
-    def _shown(self, sql: str) -> int:
-        """Return the number of the result column that is just that; 0 for none."""
+    def _shown(self, sql: str, untold: frozenset[int] = frozenset()) -> int:
+        """Return the number of the result column that is just that, none of the ``untold``; 0 for none."""
         items = [item.unalias().sql("spark") for item in self.keeping.select.selects]
         items = [_ROWS if item == "COUNT(*)" else item for item in items]
-        return items.index(sql) + 1 if sql in items else 0
+        same = (number for number, item in enumerate(items, 1) if item == sql and number not in untold)
+        return next(same, 0)
 
     def _part(self, sql: str, kind: str, most: int | None = None) -> str:
         """Have a part kept, and return its name; of two bounds the tighter one counts."""

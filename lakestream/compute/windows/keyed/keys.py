@@ -45,6 +45,9 @@ COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|v
 _NOT_HELD = re.compile(r"interval|void|variant|map<")
 """What the types hold that no column of a table beside a row's number has."""
 
+_TEXT = re.compile(r"$|string|varchar|char")
+"""What begins the types whose values may be the empty text; nothing, where a type is not known."""
+
 _CORE = "core"
 _ASKED = "_ls_asked"
 
@@ -127,7 +130,7 @@ class Keys:
     relations :data:`TOUCHED` alone. Changes of the tables
     ``anywhere`` may touch all rows. ``alone``: each result row is made of one row of this read, so that those
     of added rows are added. ``kept`` is what the view keeps of its keys, None where these are computed anew,
-    and ``why_unkept`` says why.
+    and ``why_unkept`` says why. ``folders`` are the results (from 1) by which its table is partitioned.
     """
 
     query: exp.Query
@@ -139,6 +142,7 @@ class Keys:
     told: Mapping[str, str] | None = None
     kept: Kept | None = None
     why_unkept: str = ""
+    folders: frozenset[int] = frozenset()
 
     def sql(self, share: Share) -> str:
         """Return SQL of results with the number of their key behind them, and then what is kept of it."""
@@ -202,12 +206,16 @@ class Keys:
         return "; ".join(dict.fromkeys(listed))
 
 
-def keys_of(calculation: Calculation) -> Keys:
-    """Return by what keys the rows of a calculation fall apart; raises NotKeyedError."""
+def keys_of(calculation: Calculation, folders: Collection[int] = ()) -> Keys:
+    """Return by what keys the rows of a calculation fall apart; raises NotKeyedError.
+
+    ``folders`` are the numbers (from 1) of the results by which the view's table is partitioned: of a text
+    they do not tell the empty one from NULL.
+    """
     query = _inlined(calculation.query.copy())
     _expand_stars(query)
     _group_distinct(query)
-    parts = [_levels(part) for part in _parts(query)]
+    parts = [_levels(part, frozenset(folders)) for part in _parts(query)]
     every = [levels for part in parts for levels in part]
     numbers = [number if len(parts) > 1 else None for number, part in enumerate(parts) for _ in part]
     found = [_keyed(*one, number) for one, number in zip(enumerate(every), numbers, strict=True)]
@@ -227,7 +235,8 @@ def keys_of(calculation: Calculation) -> Keys:
     alone = found[0][1] if len(found) == 1 else None
     if alone is not None and sum(read.relation.key == alone.relation.key for read in reads) > 1:
         alone = None
-    return Keys(query, restricted, tuple(branch for branch, _ in found), anywhere, alone, hidden)
+    branches = tuple(branch for branch, _ in found)
+    return Keys(query, restricted, branches, anywhere, alone, hidden, folders=frozenset(folders))
 
 
 def _show(branches: Sequence[tuple[Branch, _Levels]]) -> tuple[str, ...]:
@@ -260,6 +269,11 @@ def hidden_types(types: Mapping[str, str], keys: Keys) -> dict[str, str] | None:
     found = {name: types[name] for name in keys.hidden if name in types}
     fit = not any(_NOT_HELD.search(kind) for kind in found.values())
     return found if fit and len(found) == len(keys.hidden) else None
+
+
+def may_be_text(kind: str) -> bool:
+    """Return whether values of a type may be the empty text, which a column of folders has as NULL."""
+    return _TEXT.match(kind) is not None
 
 
 def by_groups(calculation: Calculation) -> tuple[Calculation, tuple[str, ...]]:
@@ -398,10 +412,10 @@ def _parts(query: exp.Expr) -> list[list[exp.Select]]:
     return [[query]]
 
 
-def _levels(part: Sequence[exp.Select]) -> list[_Levels]:
+def _levels(part: Sequence[exp.Select], folders: frozenset[int]) -> list[_Levels]:
     """Return the selects of a part with what they are over; those of UNION have the same keys."""
     is_distinct = len(part) > 1
-    found = [_Levels(select, is_distinct=is_distinct) for select in part]
+    found = [_Levels(select, is_distinct=is_distinct, folders=folders) for select in part]
     if is_distinct:
         _share_keys(found)
     return found
@@ -480,12 +494,15 @@ def _restrict(core: exp.Select, branch: Branch) -> None:
 class _Levels:
     """A select over rows of tables, and those over it, which have one query each in FROM.
 
-    ``is_distinct``: of rows that are alike one counts.
+    ``is_distinct``: of rows that are alike one counts; ``folders`` as :func:`keys_of` has them.
     """
 
-    def __init__(self, select: exp.Select, *, is_distinct: bool = False) -> None:
+    def __init__(
+        self, select: exp.Select, *, is_distinct: bool = False, folders: frozenset[int] = frozenset()
+    ) -> None:
         select.set("order", None)  # a table has no order
         self.is_distinct = is_distinct
+        self.folders = folders
         self.selects: list[exp.Select] = []
         below: exp.Expr = select
         while True:
@@ -523,19 +540,18 @@ class _Levels:
 
     def columns(self) -> list[tuple[Key | None, str]]:
         """Return the results that are keys and columns of tables, and their types; "" where they are none."""
-        found = []
-        for key in self._results:
-            read = self.core.read_of(key) if key is not None and key in (self.keys or ()) else None
-            kind = (
-                "" if read is None or key is None else read.relation.types.get(key.resolved.name.lower(), "")
-            )
-            found.append((key, kind))
-        return found
+        return [(key, self._type(key) if key in (self.keys or ()) else "") for key in self._results]
+
+    def _type(self, key: Key | None) -> str:
+        """Return the type of a key that is a column of a table; "" where it is none."""
+        read = None if key is None else self.core.read_of(key)
+        return "" if read is None or key is None else read.relation.types.get(key.resolved.name.lower(), "")
 
     def place_of(self, key: Key) -> int:
         """Return the number (from 1) of the result column that has a key as it is; 0 for none."""
         same = (number for number, one in enumerate(self._results, 1) if one and one.resolved == key.resolved)
-        return next(same, 0)
+        untold = self.folders if may_be_text(self._type(key)) else ()
+        return next((number for number in same if number not in untold), 0)
 
     def show(self, named: Mapping[str, str]) -> None:
         """Have all selects show SQL over the rows of the first one, as their last columns, by these names."""

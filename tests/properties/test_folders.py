@@ -1,0 +1,74 @@
+"""A view's table that is partitioned by a text tells the empty one, which is NULL there, from NULL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+
+from lakestream import Lake
+from lakestream.engine.creation import compile as compiling
+from tests.properties.followed import without_spark
+from tests.properties.test_told_keys import _shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMS = {
+    "SELECT k, count(*) AS n FROM t GROUP BY k": 1,
+    "SELECT k, length(k) AS l, sum(x) AS n FROM t GROUP BY k": 1,
+    "SELECT k, max(x) AS most FROM t GROUP BY k": 1,
+    "SELECT DISTINCT k, x FROM t": 1,
+    "SELECT upper(k) AS k, max(x) AS n FROM t GROUP BY upper(k)": 1,
+    "SELECT k FROM t WHERE x > 0 UNION SELECT k FROM t WHERE x < 9": 1,
+    "SELECT k, x FROM (SELECT *, rank() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM t) q WHERE n = 1": 1,
+    "SELECT k, max(x) AS m FROM t GROUP BY k UNION ALL SELECT k, x FROM t": 2,
+    "SELECT k, count(*) AS n FROM t GROUP BY window(ts, '1 minute'), k": 1,
+}
+"""Queries, and how many rows of theirs one more row of the empty text changes."""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    with without_spark():
+        found = Lake(tmp_path)
+        found.sql("CREATE TABLE t (ts TIMESTAMP, k VARCHAR(8), x INT)")
+        found.sql("INSERT INTO t VALUES ('2025-01-01', 'a', 1) ('2025-01-01', '', 2) ('2025-01-01', NULL, 3)")
+    return found
+
+
+def compared(lake: Lake, form: str) -> None:
+    columns = "nullif(k, '') AS k" + "".join(f", {name}" for name in lake.sql("SELECT * FROM v").columns[1:])
+    assert [stream.last_error for stream in lake.streams()] == [None]
+    query = form.replace("GROUP BY window(ts, '1 minute'), k", "GROUP BY date_trunc('minute', ts), k")
+    assert _shown(lake, "SELECT * FROM v") == _shown(lake, f"SELECT {columns} FROM ({query}) q"), form
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_change_computes_the_keys_that_it_touches(lake: Lake, form: str) -> None:
+    with without_spark(), lake:
+        lake.sql(f"CREATE MATERIALIZED VIEW v PARTITIONED BY (k) AS {form}")
+        lake.run()
+        compared(lake, form)
+        for number, value in enumerate(("''", "NULL", "''"), 4):
+            lake.sql(f"INSERT INTO t VALUES ('2025-01-01 00:00:0{number}', {value}, {number})")
+            assert [tick.rows_out for tick in lake.run().ticks] == [FORMS[form]]
+            compared(lake, form)
+        lake.sql("DELETE FROM t WHERE k = ''")
+        lake.run()
+        compared(lake, form)
+
+
+@pytest.mark.parametrize("aggregate", ["count(*)", "max(x)"])
+def test_a_view_that_told_no_folders_goes_on_without(lake: Lake, aggregate: str) -> None:
+    form = f"SELECT k, {aggregate} AS n FROM t GROUP BY k"
+    with without_spark():
+        with lake, patch.object(compiling, "_folders", lambda *_: []):
+            lake.sql(f"CREATE MATERIALIZED VIEW v PARTITIONED BY (k) AS {form}")
+            lake.run()
+        with Lake(lake.root) as opened:
+            for number, value in enumerate(("''", "NULL", "''"), 4):
+                opened.sql(f"INSERT INTO t VALUES ('2025-01-01 00:00:0{number}', {value}, {number})")
+                opened.run()
+                compared(opened, form)
