@@ -134,6 +134,15 @@ def test_a_view_by_keys_computes_those_that_a_change_touches(lake: Lake) -> None
     assert [(tick.windows, tick.rows_out) for tick in lake.run().ticks] == [(0, 0)]
 
 
+def test_the_first_value_of_a_key_is_that_of_its_earliest_row(lake: Lake) -> None:
+    aggregates = "first(amps) AS a, last(amps, true) AS b, first_value(amps) FILTER (WHERE amps > 1) AS c"
+    lake.sql(f"{ROWS}; CREATE MATERIALIZED VIEW v AS SELECT site, {aggregates} FROM meters GROUP BY site")
+    lake.run()
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:05', 'a', 4)")
+    assert [tick.rows_out for tick in lake.run().ticks] == [1]
+    assert lake.sql("SELECT * FROM v ORDER BY site").fetchall() == [("a", 4, 3, 4), ("b", 2, 2, 2)]
+
+
 def test_rows_that_are_only_added_are_computed_alone(lake: Lake) -> None:
     made(lake, "projected", "REFRESH POLICY INCREMENTAL")
     lake.run()

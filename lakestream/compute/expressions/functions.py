@@ -71,14 +71,17 @@ def aggregates(projections: Sequence[exp.Expr]) -> list[exp.Expr]:
     ]
 
 
-def translate(node: exp.Expr, order: RowOrder | None) -> exp.Expr:
+def translate(node: exp.Expr, order: RowOrder | None, *, spark: bool = False) -> exp.Expr:
     """Return the Spark expression of a function call; other nodes come back as they are.
 
-    ``order`` is that of the rows the call aggregates, None where they come from no single table.
+    ``order`` is that of the rows the call aggregates, None where they come from no single table; ``spark``:
+    it means what Spark calls so, whatever TDengine does.
     Raises NotSupportedError for functions of TDengine that do not fit a window, StatementError for a
     wrong number of arguments or an order that is needed and not there.
     """
     name = _name(node)
+    if spark and name in _OTHERWISE:
+        return node
     if name in REFUSED:
         raise NotSupportedError(f"the function {name}() in a stream")
     rule = _RULES.get(name)
@@ -128,6 +131,12 @@ def _extreme(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> ex
         "min_by" if name.startswith("first") else "max_by", value.copy(), _ordered(name, order).key(value)
     )
     return picked if name.endswith("_row") else _not_null(picked, value)
+
+
+def _any(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
+    """any_value(x): one of the values, the same each time: the smallest."""
+    _expect(name, arguments, 1, 1)
+    return exp.Min(this=arguments[0].copy())
 
 
 def _spread(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
@@ -293,12 +302,21 @@ if TYPE_CHECKING:
 _CLASSES: dict[type[exp.Expr], str] = {
     exp.First: "first",
     exp.Last: "last",
+    exp.FirstValue: "first",
+    exp.LastValue: "last",
+    exp.AnyValue: "any_value",
     exp.Stddev: "stddev",
     exp.Quantile: "percentile",
     exp.Mode: "mode",
 }
 
+_OTHERWISE = frozenset(
+    {"std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "percentile"}
+)
+"""Functions that Spark has too, some with another meaning: its ``stddev`` is that of a sample."""
+
 _RULES: dict[str, _Rule] = {
+    "any_value": _any,
     "first": _extreme,
     "last": _extreme,
     "first_row": _extreme,

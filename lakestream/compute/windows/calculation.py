@@ -384,17 +384,18 @@ class _Rewriter:
         return self.scope.source if table.name.startswith("%%") else None
 
     def _function(self, node: exp.Expr, order: RowOrder | None) -> None:
-        if not isinstance(node, exp.Func):
-            return
+        if not isinstance(node, exp.Func) or (isinstance(node, _OF_ROWS) and _is_windowed(node)):
+            return  # OVER says what the order of the rows is
         try:
-            replaced = translate(node, order)
+            replaced = translate(node, order, spark=self.fragment.spark)
         except LakestreamError as error:
             raise error.at(place_in(self.fragment, node)) from None
         if replaced is not node:
             self.orders_rows = True
-            if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
-                replaced = exp.alias_(replaced, node.sql("spark").lower(), quoted=True)
-            node.replace(replaced)
+            written = node.parent if isinstance(node.parent, _OF_NULLS) else node
+            if isinstance(written.parent, exp.Select) and written.arg_key == "expressions":
+                replaced = exp.alias_(replaced, written.sql("spark").lower(), quoted=True)
+            _put(written, replaced)
 
     def _pseudo_column(self, node: exp.Expr, relation: Relation | None) -> None:
         if not isinstance(node, exp.Column) or relation is None:
@@ -531,6 +532,30 @@ class _Rewriter:
             self.used.add(name)
             return exp.column(name, table=ALIAS)
         return node
+
+
+_OF_ROWS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
+"""Functions of Spark that give the value of one row of several."""
+
+_OF_NULLS = (exp.IgnoreNulls, exp.RespectNulls)
+
+
+def _is_windowed(node: exp.Expr) -> bool:
+    """Return whether a function is one over a window of rows, OVER (…)."""
+    above = node.parent
+    while isinstance(above, (exp.Filter, *_OF_NULLS)):
+        above = above.parent
+    return isinstance(above, exp.Window)
+
+
+def _put(node: exp.Expr, replaced: exp.Expr) -> None:
+    """Put an aggregate in the place of another one; of two FILTERs both count."""
+    around = node.parent
+    if isinstance(replaced, exp.Filter) and isinstance(around, exp.Filter) and node.arg_key == "this":
+        both = exp.and_(around.expression.this.copy(), replaced.expression.this.copy())
+        around.expression.set("this", both)
+        replaced = replaced.this
+    node.replace(replaced)
 
 
 def _of_columns(item: exp.Expr, relation: Relation) -> list[exp.Expr]:

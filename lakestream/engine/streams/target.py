@@ -200,18 +200,25 @@ def _storable(name: str, kind: str) -> str:
     return kind
 
 
+_ARRAYS = (exp.ArrayAgg, exp.ArrayUniqueAgg)
+
+
 def _refuse_unsorted(fragment: Fragment) -> None:
-    """Refuse arrays of a window's values as they come: a row that is read elsewhere would change them."""
-    for item in parse_query(fragment).selects:
-        inner = item.unalias()
-        inner = inner.this if isinstance(inner, exp.Filter) else inner
-        if isinstance(inner, (exp.ArrayAgg, exp.ArrayUniqueAgg)):
-            raise StatementError(
-                "NON_DETERMINISTIC",
-                f"{item.unalias().sql('spark')} has no order, a stream must give the same each time",
-                hint="array_sort(…) around it",
-                place=place_in(fragment, item),
-            )
+    """Refuse values as they come, in an array or a text: a row that is read elsewhere would change them."""
+    query = parse_query(fragment)
+    listed = [item.unalias() for item in query.selects]
+    arrays = [node.this if isinstance(node, exp.Filter) else node for node in listed]
+    texts = [node for node in query.find_all(exp.GroupConcat) if not isinstance(node.parent, exp.WithinGroup)]
+    for node, hint in (
+        *((one, "array_sort(…) around it") for one in arrays if isinstance(one, _ARRAYS)),
+        *((one, "WITHIN GROUP (ORDER BY …) behind it") for one in texts),
+    ):
+        raise StatementError(
+            "NON_DETERMINISTIC",
+            f"{node.sql('spark')} has no order, a stream must give the same each time",
+            hint=hint,
+            place=place_in(fragment, node),
+        )
 
 
 def _tags(definition: StreamDefinition, group_types: Sequence[str], zone: str) -> list[OutputColumn]:

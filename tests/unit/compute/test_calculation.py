@@ -67,6 +67,31 @@ def test_a_star_is_the_columns_of_the_one_table() -> None:
     assert refused.value.code == "COLUMN_NAME_MISSING"
 
 
+SPARKS = {
+    "stddev(v)": "STDDEV(v)",
+    "variance(v)": "VARIANCE(v)",
+    "percentile(v, 0.5)": "PERCENTILE(v, 0.5)",
+    "mode(v)": "MODE(v, TRUE)",
+    "any_value(v)": "MIN(v)",
+    "any_value(v, true)": "MIN(v)",
+    "first(v)": "MIN_BY(v, STRUCT(`ts`, v)) FILTER(WHERE NOT v IS NULL)",
+    "last_value(v, true)": "MAX_BY(v, STRUCT(`ts`, v)) FILTER(WHERE NOT v IS NULL)",
+    "first(v) IGNORE NULLS": "MIN_BY(v, STRUCT(`ts`, v)) FILTER(WHERE NOT v IS NULL)",
+    "first(v) FILTER (WHERE v > 1)": "MIN_BY(v, STRUCT(`ts`, v)) FILTER(WHERE v > 1 AND NOT v IS NULL)",
+    "first(v) OVER (PARTITION BY loc ORDER BY v DESC)": "FIRST(v) OVER (PARTITION BY loc ORDER BY v DESC)",
+    "last(v) IGNORE NULLS OVER (ORDER BY v)": "LAST(v) IGNORE NULLS OVER (ORDER BY v)",
+}
+"""Spark's functions in a query in Spark's SQL, and what they become."""
+
+
+@pytest.mark.parametrize("written", SPARKS)
+def test_functions_of_a_query_in_sparks_sql_are_sparks(written: str) -> None:
+    scope = Scope(METERS, (), None, frozenset(), "UTC", lambda *_: METERS)
+    query = f"SELECT {written} AS x FROM meters"
+    item = compile_calculation(Fragment(query, statement=query, spark=True), scope).query.selects[0]
+    assert item.unalias().sql("spark") == SPARKS[written]
+
+
 def test_an_opening_has_no_end_to_join_by() -> None:
     calculation = compiled("SELECT _twstart, count(*) FROM ref WHERE ts >= _twstart AND ts < _twend")
     assert choose_way(calculation, HOPPING) is Way.JOINED

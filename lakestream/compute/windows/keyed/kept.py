@@ -122,7 +122,7 @@ class Keeping:
     @property
     def values(self) -> dict[str, exp.Expr]:
         """What is added up, by the name under which :meth:`typed_sql` gives it."""
-        found = dict.fromkeys(_value(node) for node in self.aggregates if not _counts(node))
+        found = dict.fromkeys(_value(node) for node in self.aggregates if _adds_up(node))
         return {f"{_VALUE}{number}": value for number, value in enumerate(found, 1)}
 
     def typed_sql(self) -> str:
@@ -331,6 +331,10 @@ def _inner(node: exp.Expr) -> exp.Expr:
 
 def _counts(node: exp.Expr) -> bool:
     return isinstance(_inner(node), (exp.Count, exp.CountIf))
+
+
+def _adds_up(node: exp.Expr) -> bool:
+    return isinstance(_inner(node), (exp.Sum, exp.Avg))
 
 
 def _is_mean(node: exp.Expr) -> bool:
