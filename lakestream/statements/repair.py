@@ -235,7 +235,8 @@ class Repair:
         copied = {*copied_tables(self.at.layout.system_root)}
         unsent = Batches(str(root / _OUTBOX))
         noted = {_OUTBOX} if unsent.are_in_use or unsent.noted() >= 0 else set()
-        for name in sorted({log.parent.name for log in root.glob("*/_delta_log")} | copied | noted):
+        begun = {log.parent.name for log in root.glob("*/_delta_log") if _is_begun(log.parent)}
+        for name in sorted(begun | copied | noted):
             where, path = f"{SYSTEM_FOLDER}/{name}", str(root / name)
             found = [*_damage_of(where, path, "mend", deep=True)] or [*_touched(where, path)]
             if not found and name in noted and _is_behind_batches(path):
@@ -268,7 +269,7 @@ class Repair:
             for name in self.at.catalog.table_names(base)
         ]
         paths = [(f"{base}.{name}", self.at.layout.table_path(base, name)) for base, name in names]
-        return [(name, path) for name, path in paths if Path(path, "_delta_log").is_dir()]
+        return [(name, path) for name, path in paths if _is_begun(Path(path))]
 
     def _moved(self) -> dict[str, Finding]:
         """Return the sources of streams that lie elsewhere than they did, by their names."""
@@ -420,6 +421,11 @@ def _touched(where: str, path: str) -> Iterator[Finding]:
             yield Finding(where, error.code, error.message, "undo", error.hint)
         else:
             yield Finding(where, "REGISTRY_DAMAGED", error.message, "mend", "")
+
+
+def _is_begun(table: Path) -> bool:
+    """Return whether a table is there, or what is left of one: who died as one was made leaves folders."""
+    return (table / "_delta_log").is_dir() and any(found.is_file() for found in table.rglob("*"))
 
 
 def _damage_of(where: str, path: str, remedy: Remedy, *, deep: bool) -> Iterator[Finding]:

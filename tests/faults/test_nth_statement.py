@@ -6,8 +6,9 @@ of it where nothing has failed. No Spark.
 
 from __future__ import annotations
 
+import resource
 import shutil
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,11 +80,15 @@ def opened(root: Path) -> Lake:
     return Lake(root, settings=SETTINGS)
 
 
+def insert(lake: Lake, minute: int) -> None:
+    rows = (("x", "00", 1), ("y", "30", minute))
+    lake.insert("a", [{"ts": f"2026-01-01 00:0{minute}:{s}", "v": v, "g": g} for g, s, v in rows])
+
+
 def come(lake: Lake, *minutes: int) -> None:
     """Let rows of these minutes come, and be taken."""
     for minute in minutes:
-        rows = (("x", "00", 1), ("y", "30", minute))
-        lake.insert("a", [{"ts": f"2026-01-01 00:0{minute}:{s}", "v": v, "g": g} for g, s, v in rows])
+        insert(lake, minute)
         lake.run()
 
 
@@ -100,9 +105,12 @@ def contents(root: Path, lake: Lake) -> dict[str, Any]:
 
 
 def is_as(text: str, lake: Lake) -> str:
-    """Run a statement; return "" where it is done, else the code of what it says."""
+    """Run a statement, none being a round; return "" where it is done, else the code of what it says."""
     try:
-        lake.sql(text)
+        if text:
+            lake.sql(text)
+        else:
+            lake.run()
     except LakestreamError as error:
         return error.code
     return ""
@@ -119,37 +127,71 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
     caught.close()
 
 
+@contextmanager
+def breaking_off(size: int) -> Iterator[None]:
+    """Have each file that is written end at a size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def after(
+    made: tuple[Path, str],
+    root: Path,
+    name: str,
+    fails: AbstractContextManager[None] | None = None,
+    *,
+    anew: bool = False,
+) -> dict[str, Any]:
+    """Return what a lake has after a statement that failed and was given again, and rows that came since.
+
+    ``anew``: the lake is opened anew between.
+    """
+    base, url = made
+    shutil.copytree(base, root)
+    lake = opened(root)
+    insert(lake, 3)
+    text = STATEMENTS.get(name, "").format(url=url)
+    with fails or nullcontext():
+        failed = is_as(text, lake)
+    if anew:
+        with suppress(LakestreamError):
+            lake.close()
+        lake = opened(root)
+    again = is_as(text, lake) if failed else ""
+    assert again in {"", *DONE}, failed
+    come(lake, 4, 5)
+    assert [*lake.repair.check()] == [], failed
+    found = contents(root, lake)
+    lake.close()
+    shutil.rmtree(root)
+    return found
+
+
 @pytest.mark.parametrize("name", STATEMENTS)
 @pytest.mark.parametrize("does", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("step", [29, 1])
 def test_a_statement_is_done_or_not_whichever_call_fails(
     made: tuple[Path, str], tmp_path: Path, storage: Storage, name: str, does: bool, step: int
 ) -> None:
-    (base, url), number = made, 1
-    text = STATEMENTS[name].format(url=url)
-    shutil.copytree(base, tmp_path / "plain")
-    with opened(tmp_path / "plain") as lake:
-        lake.sql(text)
-        come(lake, 4, 5)
-        wanted = contents(tmp_path / "plain", lake)
+    number = 1
+    wanted = after(made, tmp_path / "plain", name)
     while True:
-        root = tmp_path / str(number)
-        shutil.copytree(base, root)
-        lake = opened(root)
-        with storage.failing(number, ERRORS["damaged"], does=does):
-            failed = is_as(text, lake)
-        is_last = storage.count < number
-        if number % 2:
-            with suppress(LakestreamError):
-                lake.close()
-            lake = opened(root)
-        again = is_as(text, lake) if failed else ""
-        assert again in {"", *DONE}, (number, failed)
-        come(lake, 4, 5)
-        assert [*lake.repair.check()] == [], (number, failed)
-        assert contents(root, lake) == wanted, (number, failed)
-        lake.close()
-        shutil.rmtree(root)
-        if is_last:
+        fails = storage.failing(number, ERRORS["damaged"], does=does)
+        assert after(made, tmp_path / str(number), name, fails, anew=number % 2 > 0) == wanted, number
+        if storage.count < number:
             break
         number += step
+
+
+@pytest.mark.parametrize("name", [*STATEMENTS, "round"])
+@pytest.mark.parametrize("size", [0, 100, 700, 1_300, 2_500, 5_000])
+def test_a_statement_is_done_or_not_where_files_break_off(
+    made: tuple[Path, str], tmp_path: Path, name: str, size: int
+) -> None:
+    wanted = after(made, tmp_path / "plain", name)
+    for anew in (False, True):
+        assert after(made, tmp_path / str(anew), name, breaking_off(size), anew=anew) == wanted

@@ -19,6 +19,7 @@ import click
 from lakestream.cli.base.output import print_json, wants_colour
 from lakestream.cli.base.session import PROGRAM, Session
 from lakestream.errors import LakestreamError
+from lakestream.storage.places.refusals import disk_remedy, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -108,16 +109,12 @@ def describe(error: Exception) -> LakestreamError:
     if isinstance(error, click.ClickException):
         return CallError("USAGE", error.format_message())
     if isinstance(error, OSError):
-        return InputOutputError("IO_ERROR", _system_message(error))
+        said = system_message(error)
+        return InputOutputError("IO_ERROR", said, hint=disk_remedy(said))
     first_line = (str(error).strip() or "no message").splitlines()[0]
     return InternalError(
         "INTERNAL", f"{type(error).__name__}: {first_line}", hint="--debug shows where; please report it"
     )
-
-
-def _system_message(error: OSError) -> str:
-    message = error.strerror or str(error)
-    return f"{error.filename}: {message}" if error.filename else message
 
 
 def report(error: Exception, session: Session) -> int:

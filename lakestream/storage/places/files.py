@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -234,6 +234,13 @@ def folders(path: str) -> list[str]:
     with store_answers(path) as store:
         found = store.list_with_delimiter()["common_prefixes"]
     return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+
+
+def remove_empty(*paths: str) -> None:
+    """Remove those of local folders in which nothing is, in their order; a store has none."""
+    for path in paths:
+        with suppress(OSError):
+            Path(path).rmdir()
 
 
 def remove_folder(path: str, holding: str) -> None:

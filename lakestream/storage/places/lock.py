@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -140,8 +140,9 @@ def _acquire(layout: Layout, wait_seconds: float, clock: Clock, purpose: str) ->
         descriptor = _wait_for(layout, _LOCK, deadline, clock)
     finally:
         os.close(turn)
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "purpose": purpose}).encode(), 0)
+    with suppress(OSError):  # a full disk: the lock is ours without the note, and would be so for ever
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "purpose": purpose}).encode(), 0)
     return descriptor
 
 

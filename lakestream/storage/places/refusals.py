@@ -101,6 +101,27 @@ _SIGNS = (
 _CODE = re.compile(r"<Code>(\w+)</Code>|Status Code: \d+.*?\)\s*:\s*(\w+)")
 
 
+_OF_A_DISK = (
+    (re.compile(r"No space left|[Qq]uota exceeded"), "make room on that disk"),
+    (
+        re.compile(r"Permission denied|not permitted|Read-only file system"),
+        "let the user of this process read and write there",
+    ),
+    (re.compile(r"Too many open files"), "allow the process more open files: ulimit -n"),
+)
+
+
+def system_message(error: OSError) -> str:
+    """Return what the operating system refused, and of which file where it says so."""
+    message = error.strerror or str(error)
+    return f"{error.filename}: {message}" if error.filename else message
+
+
+def disk_remedy(said: str) -> str:
+    """Return what to do about what a disk said, "" where nothing is known."""
+    return next((remedy for sign, remedy in _OF_A_DISK if sign.search(said)), "")
+
+
 def store_refusal(error: BaseException, folder: str = "") -> LakestreamError | None:
     """Return what an object store refused, by an error or what it was raised from; None where none did.
 

@@ -25,7 +25,7 @@ from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import commit_digest
 from lakestream.storage.tables.looks import once
 from lakestream.storage.tables.own import last_said, own
-from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table
+from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table, not_done
 from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import create, retried
 from lakestream.storage.writes.mending import put_aside
@@ -81,7 +81,7 @@ def damage_named(path: str) -> Iterator[None]:
     except Exception as error:
         # delta-rs raises DeltaError, Arrow its own, and both a bare Exception for a file that is damaged.
         if is_refusal(error):
-            raise StorageError("IO_ERROR", f"{path} cannot be read: {first_line(error)}") from error
+            raise not_done("IO_ERROR", f"{path} cannot be read", error) from error
         raise damaged(path, first_line(error)) from error
 
 

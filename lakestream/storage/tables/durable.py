@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from lakestream.errors import StorageError
 from lakestream.storage.places.files import force, is_uri
+from lakestream.storage.places.refusals import disk_remedy, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,8 +78,9 @@ def _refusals_named(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        said = system_message(error)
         raise StorageError(
-            "IO_ERROR", f"{what} was not forced to the disk: {error.strerror or error}"
+            "IO_ERROR", f"{what} was not forced to the disk: {said}", hint=disk_remedy(said)
         ) from error
 
 

@@ -15,7 +15,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.columns.types import spark_type_of
 from lakestream.storage.places import files
-from lakestream.storage.places.refusals import store_refusal
+from lakestream.storage.places.refusals import disk_remedy, store_refusal, system_message
 from lakestream.storage.tables.ahead import Ahead
 from lakestream.storage.tables.checkpoints import exchanged, noted_checkpoint
 from lakestream.storage.tables.far_times import has_far_times
@@ -505,6 +505,12 @@ def first_line(error: BaseException) -> str:
     return ": ".join([first, *(cause.removeprefix("↳").strip() for cause in causes)])
 
 
+def not_done(code: str, what: str, error: BaseException) -> StorageError:
+    """Return the error of a code for what was not done, with what is to be done where a disk refused it."""
+    said = system_message(error) if isinstance(error, OSError) and error.strerror else first_line(error)
+    return StorageError(code, f"{what}: {said}" if what else said, hint=disk_remedy(said))
+
+
 def is_refusal(error: BaseException) -> bool:
     """Return whether the storage refused to read or write, which may pass; what is damaged stays so."""
     return isinstance(error, OSError) or _REFUSAL.search(str(error)) is not None
@@ -520,11 +526,9 @@ def storage_refusal(error: BaseException) -> LakestreamError | None:
     """
     if (named := store_refusal(error)) is not None:
         return named
-    if isinstance(error, OSError):
-        return StorageError("IO_ERROR", str(error))
     # Its other errors, of a kind of their own, are of what was asked for.
-    if type(error) in (DeltaError, CommitFailedError):
-        return StorageError("IO_ERROR", first_line(error))
+    if isinstance(error, OSError) or type(error) in (DeltaError, CommitFailedError):
+        return not_done("IO_ERROR", "", error)
     if type(error).__name__ == "PanicException":
         return StorageError("IO_ERROR", f"the storage's library gave up: {first_line(error)}")
     return None

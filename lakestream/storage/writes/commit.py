@@ -23,7 +23,7 @@ from lakestream.storage.rows.reading import align
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
-from lakestream.storage.tables.table import first_line
+from lakestream.storage.tables.table import first_line, not_done
 from lakestream.storage.writes.upkeep import FILE_BYTES
 from lakestream.storage.writes.writing import write_rows
 
@@ -141,9 +141,7 @@ def rewrite(table: Table, rows: DataFrame) -> int:
             writer.save(table.path)
         except Exception as error:
             # Spark and Delta have no common kind of error.
-            raise StorageError(
-                "COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}"
-            ) from error
+            raise not_done("COMMIT_FAILED", f"{table.path} was not written", error) from error
         version = table.reopen()
     commit = read_commits(table.path, version - 1, version)[0]
     return sum(file.rows or 0 for file in commit.files)
@@ -193,7 +191,7 @@ def _attempt(table: Table, change: Change, tag: CommitTag, start: int) -> Commit
         if _is_conflict(error):
             raise _Conflict(first_line(error)) from error
         _refuse_violation(table, error)
-        raise StorageError("COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}") from error
+        raise not_done("COMMIT_FAILED", f"{table.path} was not written", error) from error
     table.refresh()
     found = _committed(table, tag, start)
     if found.version == table.version:

@@ -13,13 +13,14 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.language.quoting import delta_name
+from lakestream.storage.places import files
 from lakestream.storage.places.attempts import attempted
 from lakestream.storage.rows.reading import align, opened, timestamp_literal
 from lakestream.storage.tables.durable import committing, force_commits
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
-from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
+from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, not_done
 from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints
 from lakestream.storage.writes.keys import compared, meets_keys, span_of
 from lakestream.storage.writes.writing import write_rows
@@ -76,8 +77,9 @@ def create(
             raise_if_key_not_exists=False,
         )
     except (DeltaError, OSError) as error:
+        files.remove_empty(f"{path}/_delta_log", path)
         code = "TABLE_EXISTS" if "already exists" in str(error) else "CREATE_FAILED"
-        raise StorageError(code, f"no table was made at {path}: {first_line(error)}") from error
+        raise not_done(code, f"no table was made at {path}", error) from error
     force_commits(path, -1, 0)
     return Table(path, handle)
 
@@ -151,7 +153,7 @@ def _named(table: Table, action: Callable[[], _T]) -> _T:
     except CommitFailedError:
         raise
     except DeltaError as error:
-        raise StorageError("EDIT_FAILED", f"{table.path} was not changed: {first_line(error)}") from error
+        raise not_done("EDIT_FAILED", f"{table.path} was not changed", error) from error
     keep_checkpoints(table, before)
     return done
 

@@ -12,6 +12,7 @@ from lakestream.errors import LakestreamError, StorageError, StreamError
     ("error", "passes"),
     [
         (StorageError("COMMIT_FAILED", "no space left"), True),
+        (StorageError("CREATE_FAILED", "no space left"), True),
         (StorageError("IO_ERROR", "connection lost"), True),
         (StorageError("TABLE_NOT_FOUND", "gone"), False),
         (StreamError("SOURCE_REPLACED", "another table"), False),

@@ -121,6 +121,37 @@ def test_a_commit_that_is_no_json_is_damaged(path: Path, content: bytes) -> None
     assert refused.value.code == "TABLE_UNREADABLE"
 
 
+FULL = "Generic LocalFileSystem error\n \x1b[31m↳\x1b[0m Unable to copy\n ↳ No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "hint"),
+    [
+        (
+            OSError(FULL),
+            "Generic LocalFileSystem error: Unable to copy: No space left on device",
+            "make room on that disk",
+        ),
+        (OSError(28, "No space left on device"), "No space left on device", "make room on that disk"),
+        (
+            PermissionError(13, "Permission denied", "/x"),
+            "/x: Permission denied",
+            "let the user of this process read and write there",
+        ),
+        (
+            OSError(24, "Too many open files"),
+            "Too many open files",
+            "allow the process more open files: ulimit -n",
+        ),
+        (OSError(5, "Input/output error"), "Input/output error", ""),
+    ],
+)
+def test_what_a_disk_refuses_is_said_in_a_line_with_what_to_do(error: OSError, said: str, hint: str) -> None:
+    with pytest.raises(StorageError) as caught, refusals_named():
+        raise error
+    assert (caught.value.code, caught.value.message, caught.value.hint) == ("IO_ERROR", said, hint)
+
+
 def test_what_the_disk_refuses_is_named(path: Path) -> None:
     (path / commit_name(1)).unlink()
     (path / commit_name(1)).mkdir()
