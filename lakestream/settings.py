@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from lakestream.covered import redacted, redacted_values
-from lakestream.errors import ConfigError, did_you_mean
+from lakestream.errors import ConfigError, Place, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic import SecretStr
 
@@ -50,16 +50,19 @@ class Settings:
 
     profile: str | None = _setting(default=None, description="a profile's name (conf/NAME.toml) or file")
     lake: str | None = _setting(
-        default=None, description="path or URI of the lake that the command line works with"
+        default=None, min_length=1, description="path or URI of the lake that the command line works with"
     )
     timezone: str = _setting(
         default="UTC",
         description="zone in which days, weeks, months and years are cut, for example Europe/Helsinki",
     )
 
-    master: str = _setting(default="local[*]", min_length=1, description="Spark's master")
+    master: str = _setting(
+        default="local[*]",
+        description="Spark's master: local[*], local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT",
+    )
     driver_memory: str = _setting(
-        default="2g", pattern=r"^\d+[kmgtKMGT]$", description="heap of the Spark driver, for example 2g"
+        default="2g", description="heap of the Spark driver, for example 2g; 512m is the least"
     )
     jars: Path | None = _setting(
         default=None,
@@ -171,6 +174,7 @@ class Settings:
 
     openlineage_url: str | None = _setting(
         default=None,
+        min_length=1,
         description="who is told of every tick by OpenLineage: the address of a server (http, https), or the "
         "path of a file that events are put behind one another in",
     )
@@ -205,7 +209,6 @@ class Settings:
 
     maintenance_at: str = _setting(
         default="03:30",
-        pattern=r"^(([01]\d|2[0-3]):[0-5]\d|never)$",
         description="time of day, in the lake's time zone, at which `serve` maintains the lake; or never",
     )
 
@@ -251,9 +254,7 @@ class Settings:
         "a quarter of it right after a tick, all of it after a second, ten times as long after ten seconds",
     )
 
-    server_host: str = _setting(
-        default="127.0.0.1", min_length=1, description="address that `serve` listens on"
-    )
+    server_host: str = _setting(default="127.0.0.1", description="address that `serve` listens on")
     server_port: int = _setting(
         default=8600, ge=0, le=65_535, description="port that `serve` listens on; 0 for any that is free"
     )
@@ -313,26 +314,29 @@ class Settings:
         default="text", description="how `serve` writes its log: lines of text, or of JSON"
     )
 
-    _sources: ClassVar[Mapping[str, str]] = {}
+    _sources: ClassVar[Mapping[str, Origin]] = {}
     """Where the values come from that are not built in; each object has its own."""
 
     def __init__(self, **values: Any) -> None:  # noqa: ANN401 - each value is checked
         """Read the settings; ``values`` win over environment and profile.
 
-        Raises ConfigError: SETTING_UNKNOWN, SETTING_INVALID, PROFILE_NOT_FOUND or PROFILE_INVALID.
+        Raises ConfigError: SETTING_UNKNOWN, SETTING_INVALID, UNSAFE_SPARK_CONF, PROFILE_NOT_FOUND or
+        PROFILE_INVALID.
         """
         _refuse_unknown_variables()
-        _refuse_unknown(values, "an argument")
-        said = [*reversed(_files(values)), *_environment(), ("argument", values)]
+        _refuse_unknown(values, Origin("argument"))
+        _check_profile(values, Origin("argument"))
+        said = [*reversed(_files(values)), *_environment(), (Origin("argument"), values)]
         given = {name: value for _, part in said for name, value in part.items()}
+        origins = {name: origin for origin, part in said for name in part}
         if given:
             # What checks values takes longer to load than all else that settings are.
             from lakestream.given import checked
 
-            given = checked(given)
+            given = checked(given, origins)
         built_in = {one.name: one.default_factory() for one in fields(self) if callable(one.default_factory)}
         self.__dict__.update(built_in | given)
-        self.__dict__["_sources"] = {name: where for where, part in said for name in part}
+        self.__dict__["_sources"] = origins
 
     def but(self, **others: Any) -> Self:  # noqa: ANN401 - each has the type of its setting
         """Return the settings with others in the place of some; they are not checked."""
@@ -383,7 +387,12 @@ class Settings:
         One of ``built-in``, ``project lakestream.toml``, ``profile PATH``, ``environment NAME`` and
         ``argument``; of a project's profile the path is ``lakestream.toml [profiles.NAME]``.
         """
-        return {name: self._sources.get(name, "built-in") for name in self.described()}
+        built_in = Origin("built-in")
+        return {name: self._sources.get(name, built_in).said for name in self.described()}
+
+    def origin(self, name: str) -> Origin:
+        """Return where the value of a setting comes from."""
+        return self._sources.get(name, Origin("built-in"))
 
 
 def _shown(value: object) -> object:
@@ -413,6 +422,47 @@ def profile_path(name: str) -> Path:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where values of settings come from: what is ``said`` of it, and of a file the ``table`` in it."""
+
+    said: str
+    file: Path | None = None
+    table: tuple[str, ...] = ()
+
+    def place(self, *keys: str, shown: bool = True) -> Place | None:
+        """Return where in the file a key has its value; one that may not be ``shown`` is left out."""
+        if self.file is None:
+            return None
+        lines = self.file.read_text(encoding="utf-8").splitlines()
+        number = _line_of(lines, (*self.table, *keys))
+        line = lines[number - 1] if number <= len(lines) else ""
+        text = (line if shown else line.partition("=")[0]).rstrip()
+        column = len(text) - len(text.lstrip()) + 1
+        return Place(number, column, len(text) - column + 1, "\n" * (number - 1) + text, str(self.file))
+
+    def __str__(self) -> str:
+        """Return what is said of it, as messages have it."""
+        return "an argument" if self.said == "argument" else self.said
+
+
+def _line_of(lines: Sequence[str], path: Sequence[str]) -> int:
+    """Return the line that a value of a TOML text begins in: the one behind what can be read without it."""
+    begun = 0
+    for number in range(1, len(lines) + 1):
+        try:
+            value: Any = tomllib.loads("\n".join(lines[:number]))
+        except tomllib.TOMLDecodeError:
+            continue
+        for key in path:
+            # An item of a list begins where the list does.
+            value = value.get(key) if isinstance(value, dict) else value
+        if value is not None:
+            break
+        begun = number
+    return begun + 1
+
+
+@dataclass(frozen=True)
 class ProjectFile:
     """What a project's ``lakestream.toml`` says: settings, parameters, and by profile both of its own."""
 
@@ -438,20 +488,31 @@ def project_file(folder: Path) -> ProjectFile:
     profiles = values.pop("profiles", {})
     if not isinstance(profiles, dict) or not all(isinstance(one, dict) for one in profiles.values()):
         raise ConfigError("PROFILE_INVALID", f"{path}: profiles are tables", hint="[profiles.dev]")
-    own = {name: _part(profile, f"{path} [profiles.{name}]") for name, profile in profiles.items()}
-    return replace(_part(values, str(path)), profiles=own)
+    own = {name: _part(one, _project_origin(path, name)) for name, one in profiles.items()}
+    for name, profile in own.items():
+        _refuse_profile(profile.settings, _project_origin(path, name))
+    project = _part(values, _project_origin(path))
+    _check_profile(project.settings, _project_origin(path))
+    return replace(project, profiles=own)
 
 
-def _part(values: dict[str, Any], where: str) -> ProjectFile:
+def _project_origin(path: Path, profile: str | None = None) -> Origin:
+    if profile is None:
+        return Origin(f"project {PROJECT_FILE}", path)
+    return Origin(f"profile {PROJECT_FILE} [profiles.{profile}]", path, ("profiles", profile))
+
+
+def _part(values: dict[str, Any], origin: Origin) -> ProjectFile:
     parameters = values.pop("parameters", {})
     wanted = (str, int, float, bool)
     if not isinstance(parameters, dict) or not all(isinstance(one, wanted) for one in parameters.values()):
         raise ConfigError(
             "PROFILE_INVALID",
-            f"{where}: a parameter is a text, a number, true or false",
+            f"{origin}: a parameter is a text, a number, true or false",
             hint="a time stands in quotes",
+            place=origin.place("parameters"),
         )
-    _refuse_unknown(values, where)
+    _refuse_unknown(values, origin)
     return ProjectFile(values, parameters)
 
 
@@ -461,18 +522,29 @@ def profile_name(given: Mapping[str, Any], project: Path = Path()) -> str | None
     return own or project_file(project).settings.get("profile")
 
 
-def _files(given: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _files(given: Mapping[str, Any]) -> list[tuple[Origin, dict[str, Any]]]:
     """Return what files say, the stronger first, each with what it is."""
     project, name = project_file(Path()), profile_name(given)
-    found = [(f"project {PROJECT_FILE}", project.settings)] if project.settings else []
+    path = Path(PROJECT_FILE)
+    found = [(_project_origin(path), project.settings)] if project.settings else []
     if name in project.profiles:
-        return [(f"profile {PROJECT_FILE} [profiles.{name}]", project.profiles[name].settings), *found]
+        return [(_project_origin(path, name), project.profiles[name].settings), *found]
     if name is not None:
         path = profile_path(name)
-        values = _toml(path)
-        _refuse_unknown(values, str(path))
-        return [(f"profile {path}", values), *found]
+        values, origin = _toml(path), Origin(f"profile {path}", path)
+        _refuse_unknown(values, origin)
+        _refuse_profile(values, origin)
+        return [(origin, values), *found]
     return found
+
+
+def _check_profile(values: Mapping[str, Any], origin: Origin) -> None:
+    """Refuse what cannot be a profile's name: it is read before the other settings are."""
+    name = values.get("profile")
+    if name is not None and not isinstance(name, str):
+        from lakestream.given import checked
+
+        checked({"profile": name}, {"profile": origin})
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -482,12 +554,28 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ConfigError("PROFILE_INVALID", f"{path} cannot be read: {error}") from None
 
 
-def _refuse_unknown(values: dict[str, Any], where: str) -> None:
+def _refuse_unknown(values: dict[str, Any], origin: Origin) -> None:
     for key, value in values.items():
         if key not in Settings.described():
             listed = did_you_mean(key, Settings.described()) or "docs/configuration.md lists the settings"
             own = f"a profile of a project is a table [profiles.{key}]" if isinstance(value, dict) else ""
-            raise ConfigError("SETTING_UNKNOWN", f"{key} ({where}) is not a setting", hint=own or listed)
+            raise ConfigError(
+                "SETTING_UNKNOWN",
+                f"{key} ({origin}) is not a setting",
+                hint=own or listed,
+                place=origin.place(key, shown=False),
+            )
+
+
+def _refuse_profile(values: Mapping[str, Any], origin: Origin) -> None:
+    """Refuse the name of a profile in a profile: nothing would read that one."""
+    if "profile" in values:
+        raise ConfigError(
+            "PROFILE_INVALID",
+            f"{origin} names a profile itself",
+            hint="what both have in common stands in the project's lakestream.toml",
+            place=origin.place("profile"),
+        )
 
 
 def _refuse_unknown_variables() -> None:
@@ -501,8 +589,8 @@ def _refuse_unknown_variables() -> None:
             )
 
 
-def _environment() -> Iterator[tuple[str, dict[str, str]]]:
+def _environment() -> Iterator[tuple[Origin, dict[str, str]]]:
     """Give what each variable that is not empty says."""
     for name, value in os.environ.items():
         if name.upper().startswith(PREFIX) and name.upper() not in OTHER_VARIABLES and value:
-            yield f"environment {name.upper()}", {name[len(PREFIX) :].lower(): value}
+            yield Origin(f"environment {name.upper()}"), {name[len(PREFIX) :].lower(): value}

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from lakestream.covered import redacted
 from lakestream.engine.reading.apart import Apart
-from lakestream.errors import ConfigError, LakestreamError, SparkGoneError, extra
-from lakestream.statements.workspace import Workspace, tree_of
+from lakestream.errors import LakestreamError, SparkGoneError, extra
+from lakestream.statements.workspace import Workspace, check_given, tree_of
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.claims import Patience, wait_for_claim
@@ -379,30 +378,10 @@ def _slot_here(at: Workspace) -> Slot:
 def check_settings(settings: Settings) -> None:
     """Refuse what would be found wrong once there is something to do: rounds begin with all of it in order.
 
-    Raises ConfigError SETTING_INVALID, UNSAFE_SPARK_CONF; PrerequisiteError EXTRA_MISSING.
+    Raises ConfigError SETTING_INVALID, PrerequisiteError EXTRA_MISSING.
     """
-    # What looks at a setting is loaded where the setting is given: it takes longer than a small round.
-    if settings.alert_urls:
-        from lakestream.engine.rounds.notifier import check_alerts
-
-        check_alerts(settings.alert_urls, settings.notify_hosts)
-    if settings.spark_conf:
-        from lakestream.storage.sessions.session import refuse_silent_loss
-
-        refuse_silent_loss(settings.spark_conf)
+    check_given(settings)
+    # Whether a receiver is there is no error: whatever becomes of its events, ticks go on.
     if settings.openlineage_url is not None:
-        _check_receiver(settings.openlineage_url)
-    if settings.jars is not None and not settings.jars.is_dir():
-        raise ConfigError("SETTING_INVALID", f"jars is {settings.jars}: there is no such folder")
-
-
-def _check_receiver(url: str) -> None:
-    """Raise ConfigError SETTING_INVALID for what is neither an address nor a file.
-
-    One that is not there is no error: whatever becomes of its events, ticks go on.
-    """
-    with extra("openlineage"):
-        import openlineage.client  # noqa: F401 (it is needed for the first tick)
-    if "://" in url and not url.startswith(("http://", "https://")):
-        why = "events are sent by http and https, or written into a file"
-        raise ConfigError("SETTING_INVALID", f"openlineage_url is {redacted(url)}: {why}")
+        with extra("openlineage"):
+            import openlineage.client  # noqa: F401 (it is needed for the first tick)

@@ -13,6 +13,7 @@ from lakestream.language.iotdb.paths import ROOT
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.observation.queries import Queries
+from lakestream.settings import Settings
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.claims import MIGRATING, claim_of_table, claimed, given_back, try_claim
 from lakestream.storage.places.layout import Layout
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.notifier import Notifier
     from lakestream.language import model
     from lakestream.observation.observe import Outlines
-    from lakestream.settings import Settings
     from lakestream.statements.changes import RowChanges
     from lakestream.statements.edits import Editor
     from lakestream.storage.names.table_info import TableInfo
@@ -72,6 +72,8 @@ class Workspace:
         watch: Watch | None,
         beside: Workspace | None = None,
     ) -> None:
+        self._given_settings: Settings = settings or Settings()
+        check_given(self._given_settings)
         self.system_clock = SystemClock()
         own = SharedSpark(spark, watch, self.system_clock)
         self.spark: SharedSpark = own if beside is None else beside.spark
@@ -94,7 +96,6 @@ class Workspace:
         self.deliveries = Deliveries(self.layout.system_path("deliveries"))
         self.running: Engine | None = None
         self.leases: Leases | None = None
-        self._given_settings = settings
         self._own: SparkSession | None = None
         self._own_of: SparkSession | None = None
         self._sending: Notifier | None = None
@@ -127,10 +128,6 @@ class Workspace:
     def settings(self) -> Settings:
         """The settings; read on first need."""
         settings = self._given_settings
-        if settings is None:
-            from lakestream.settings import Settings
-
-            settings = Settings()
         leave_to_the_kernel(self.layout.root, leave=settings.durability == "process")
         return settings if self.given is not None else settings.for_lake(self.layout.root)
 
@@ -376,3 +373,12 @@ def migrating(at: Workspace, record: StreamRecord) -> Iterator[None]:
     output = at.catalog.find_table(*record.output.split(".", 1))
     with _claimed(at, MIGRATING, _names(at, [record], filter(None, [output]))):
         yield
+
+
+def check_given(settings: Settings) -> None:
+    """Refuse what is wrong with settings by what stands above them. Raises ConfigError SETTING_INVALID."""
+    # What looks at it is loaded where there is something to look at: it takes longer than a small round.
+    if settings.alert_urls:
+        from lakestream.engine.rounds.notifier import check_alerts
+
+        check_alerts(settings)

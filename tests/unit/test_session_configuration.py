@@ -65,7 +65,7 @@ def test_a_cluster_computes_as_this_machine_does(jars: Path, tmp_path: Path) -> 
 
 def test_passing_over_missing_files_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        session.refuse_silent_loss({"spark.sql.files.ignoreMissingFiles": "TRUE"})
+        Settings(spark_conf={"spark.sql.files.ignoreMissingFiles": "TRUE"})
     assert caught.value.code == "UNSAFE_SPARK_CONF"
 
 

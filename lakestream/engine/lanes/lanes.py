@@ -148,7 +148,7 @@ class Lanes:
         self._waiting.sort(key=lambda one: one[1] - WORTH_SECONDS * self._priority(one[0]))
 
     def _priority(self, turn: Turn) -> int:
-        return max(self.priorities.get(f"{r.database}.{r.name}", 0) for r in turn.records)
+        return max(self.priorities.get(f"{r.database}.{r.name}".lower(), 0) for r in turn.records)
 
     def _may_begin(self, turn: Turn) -> bool:
         """Return whether a turn has not to be alone, or is: what Spark dies of must not take others along."""

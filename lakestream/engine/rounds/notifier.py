@@ -65,17 +65,19 @@ def check_targets(notification: Notification | None, hosts: Sequence[str]) -> No
     )
 
 
-def check_alerts(urls: Sequence[str], hosts: Sequence[str]) -> None:
+def check_alerts(settings: Settings) -> None:
     """Raise ConfigError SETTING_INVALID for a url of ``alert_urls`` that may not be sent to."""
-    policy = HostPolicy(tuple(hosts), {**WEBHOOKS, **WEBSOCKETS})
-    for url in urls:
+    policy = HostPolicy(settings.notify_hosts, {**WEBHOOKS, **WEBSOCKETS})
+    for url in settings.alert_urls:
         try:
             policy.check(url)
         except (Refused, ValueError) as refused:
+            origin = settings.origin("alert_urls")
             raise ConfigError(
                 "SETTING_INVALID",
-                f"alert_urls may not be sent to {redacted(url)}: {refused}",
+                f"alert_urls ({origin}) may not be sent to {redacted(url)}: {refused}",
                 hint="https:// or wss:// to a public host, or one that notify_hosts lists",
+                place=origin.place("alert_urls", shown=False),
             ) from None
 
 
@@ -146,7 +148,7 @@ class Notifier:
 
         self._lock = self._lock or sending_lock(self.layout, shared=self.only is not None)
         if self._lock is not None:
-            check_alerts(self.settings.alert_urls, self.settings.notify_hosts)
+            check_alerts(self.settings)
             self._begin(ALERTS, self.settings.alert_urls)
             self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
 

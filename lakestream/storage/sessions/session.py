@@ -125,8 +125,6 @@ _LATE_SECONDS = 30.0
 _LOST = ("Py4JNetworkError", "Py4JError")
 """What py4j raises where its JVM does not answer."""
 
-_REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
-
 
 def spark_session(settings: Settings, watch: Watch = say_so, schemes: Collection[str] = ()) -> SparkSession:
     """Return a Spark session for lakestream, starting Spark when none is active in this process.
@@ -223,11 +221,13 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     """
     from pyspark.errors import PySparkException
 
+    from lakestream.given import PASSING_OVER, refuse_silent_loss
+
     check_given(spark)
     try:
         _check_version(spark)
         _check_delta(spark)
-        refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
+        refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in PASSING_OVER})
         fits = all(spark.conf.get(key, None) == value for key, value in _MEANING.items())
     except PySparkException as error:
         check_error(error)
@@ -560,7 +560,6 @@ def _stopped(message: str) -> SparkGoneError:
 
 
 def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSession:
-    refuse_silent_loss(settings.spark_conf)
     if is_standalone(settings.master):
         check_master(settings.master)
     check_java()
@@ -660,17 +659,6 @@ def _reason(error: Exception, log: Path) -> str:
     errors = [line for line in said if "rror" in line or "xception" in line]
     reason = (errors or [str(error).partition("\n")[0]])[0]
     return reason.removeprefix('Exception in thread "main" ')[:300]
-
-
-def refuse_silent_loss(conf: Mapping[str, str]) -> None:
-    """Raise ConfigError UNSAFE_SPARK_CONF where Spark is set to pass over files that are not there."""
-    for key in _REFUSED:
-        if conf.get(key, "false").lower() == "true":
-            raise ConfigError(
-                "UNSAFE_SPARK_CONF",
-                f"{key} is true: Spark would pass over lost files, and rows would be missing without a word",
-                hint=f"set {key} to false",
-            )
 
 
 def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> dict[str, str]:

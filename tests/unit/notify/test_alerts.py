@@ -131,9 +131,9 @@ def test_what_a_webhook_does_not_take_is_sent_again(tmp_path: Path, hook: Hook) 
 )
 def test_where_alerts_may_not_go(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match="SETTING_INVALID") as refused:
-        check_alerts([url], [])
+        check_alerts(Settings(alert_urls=[url]))
     assert why in refused.value.message
-    check_alerts(["https://hooks.example.org/services/T0", "wss://example.org:443/x"], [])
+    check_alerts(Settings(alert_urls="https://hooks.example.org/services/T0, wss://example.org:443/x"))
 
 
 def test_the_path_of_a_webhook_is_covered() -> None:
