@@ -102,12 +102,18 @@ class _World:
         self.away: set[str] = set()
         self.kills = 0
         self.is_wild = True
+        made = self._deliveries()
+        made.move([made.of(name, url) for name in _STREAMS for url in _URLS], 0)  # as who makes a stream does
         self.begin()
+
+    def _deliveries(self) -> Deliveries:
+        deliveries = Deliveries("nowhere")
+        deliveries._table = self.rows  # type: ignore[assignment]
+        return deliveries
 
     def begin(self) -> None:
         """Begin a process, which knows what was recorded."""
-        self.deliveries = Deliveries("nowhere")
-        self.deliveries._table = self.rows  # type: ignore[assignment]
+        self.deliveries = self._deliveries()
         rules = Rules(lambda url: _Sender(self, url), self.ground, float("inf"), self._reach)
         self.dispatcher = Dispatcher(self.outbox, self.deliveries, rules)  # type: ignore[arg-type]
         self.follow()
