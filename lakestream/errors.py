@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from lakestream.sorting import natural
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -57,14 +59,18 @@ class LakestreamError(Exception):
 
     Attributes: ``code`` (stable, upper snake case), ``message``, ``hint`` (what would be right, may
     be empty), ``place`` (for statements), ``exit_status`` (of the command line), ``script`` (for a file of
-    statements: the lines of those that ``ran``, ``failed`` and were ``not_run``).
+    statements: the lines of those that ``ran``, ``failed`` and were ``not_run``), ``missing`` (the full name
+    of what is not there).
     """
 
     exit_status = 1
 
-    def __init__(self, code: str, message: str, *, hint: str = "", place: Place | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, *, hint: str = "", place: Place | None = None, missing: str = ""
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.missing = missing
         self.message = message
         self.hint = hint
         self.place = place
@@ -217,11 +223,16 @@ class ConfigError(LakestreamError):
     exit_status = 78
 
 
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names, at most three, that one which is not known may stand for."""
+    names = sorted(set(known), key=natural)
+    close = get_close_matches(name.lower(), [n.lower() for n in names], n=3, cutoff=0.6)
+    return [n for n in names if n.lower() in close]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint with the closest known names, or with all of them when they are few."""
-    names = sorted(set(known))
-    close = get_close_matches(name.lower(), [n.lower() for n in names], n=3, cutoff=0.6)
-    if close:
-        matching = [n for n in names if n.lower() in close]
-        return f"did you mean {' or '.join(matching)}?"
+    names = sorted(set(known), key=natural)
+    if close := nearest(name, names):
+        return f"did you mean {' or '.join(close)}?"
     return f"known: {', '.join(names)}" if 0 < len(names) <= 20 else ""

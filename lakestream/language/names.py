@@ -22,19 +22,8 @@ _DEVICE = re.compile(
     r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE | re.DOTALL
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-_NUMBERS = re.compile(r"([0-9]+)")
 _RESERVED = ("_lakestream", "_delta_log")
 _COLUMN_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
-
-
-def natural(name: str) -> tuple[tuple[int | str, ...], str]:
-    """Return the key by which people sort names: numbers by their size, letters without their case.
-
-    So ``hourly_2`` stands before ``hourly_10``.
-    """
-    # Of the parts every second one is a number: those of two names can be held against each other.
-    parts = _NUMBERS.split(name.lower())
-    return tuple(int(part) if at % 2 else part for at, part in enumerate(parts)), name
 
 
 def _reason(name: str, longest: int = MAX_NAME) -> str:

@@ -82,7 +82,7 @@ def parse_script(text: str, *, dialect: str, file: str | None = None) -> list[St
             for number, words in enumerate(split_words(read_words(source)))
         ]
     except StatementError as error:
-        if error.code in _UNREAD and _TREE.search(text):
+        if dialect != "iotdb" and error.code in _UNREAD and _TREE.search(text):
             error.hint = "; ".join(filter(None, (error.hint, "IoTDB's paths are read with --dialect iotdb")))
         raise
 

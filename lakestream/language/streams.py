@@ -20,7 +20,7 @@ from lakestream.language.model import (
 from lakestream.language.reading.identifiers import take_table_name
 from lakestream.language.reading.literals import take_instant
 from lakestream.language.reading.reader import Reader
-from lakestream.language.reading.words import Kind, read_words
+from lakestream.language.reading.words import read_words
 from lakestream.language.tdengine.classic import CLASSIC_WORDS, read_classic
 from lakestream.language.tdengine.clauses import read_clauses
 from lakestream.language.tdengine.draft import Draft, definition
@@ -40,7 +40,7 @@ def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
     name = take_table_name(reader, "a stream's name")
     if is_ekuiper(reader):
         draft = read_ekuiper(reader, name)
-    elif reader.peek().kind is Kind.WORD and reader.peek().text.upper() in CLASSIC_WORDS:
+    elif any(map(reader.sees, CLASSIC_WORDS)):
         draft = read_classic(reader)
     else:
         draft = Draft(read_trigger(reader))

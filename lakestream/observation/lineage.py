@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.streams.origins import columns_of_stream
 from lakestream.engine.streams.target import output_shape
-from lakestream.language.names import natural
+from lakestream.sorting import natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

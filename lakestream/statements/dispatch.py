@@ -57,8 +57,8 @@ class Statements:
             with refusals_named():
                 return self._run(statement)
         except LakestreamError as error:
-            if error.place is None and error.code in _NOT_THERE:
-                error.place = _place_of(error, statement, self._at.database)
+            if error.place is None and error.missing:
+                error.place = _place_of(error.missing, statement, self._at.database)
             raise
 
     def _run(self, statement: model.Statement | TreeStatement) -> Result:
@@ -295,12 +295,8 @@ def _named_tables(statement: model.Statement) -> Iterator[model.TableName]:
         yield statement.table
 
 
-_NOT_THERE = ("TABLE_NOT_FOUND", "STREAM_NOT_FOUND", "DATABASE_NOT_FOUND")
-
-
-def _place_of(error: LakestreamError, statement: object, current: str) -> Place | None:
+def _place_of(missing: str, statement: object, current: str) -> Place | None:
     """Return where a statement names what is not there; None where it is named by something else."""
-    missing = error.message.rpartition(" ")[2]
     for name in _names_in(statement):
         if missing in (name.database, str(name.within(current))):
             return Place(name.line, name.column, len(missing if missing == name.database else str(name)))

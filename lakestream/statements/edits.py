@@ -10,7 +10,7 @@ from lakestream.engine.base.result import Result
 from lakestream.engine.reading.frames import fitted
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError
 from lakestream.language.iotdb.paths import ROOT
-from lakestream.language.names import natural
+from lakestream.sorting import natural
 from lakestream.statements.changes import refuse_read_time, table_of
 from lakestream.storage.columns.types import shown_type, spark_type
 from lakestream.storage.delta import Written, insert_rows
@@ -148,7 +148,8 @@ class Editor:
         """Return the super table of a subtable; StatementError TABLE_NOT_FOUND when it is none."""
         subtable = self.subtables.find(database, name)
         if subtable is None:
-            raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {database}.{name}")
+            full = f"{database}.{name}"
+            raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {full}", missing=full)
         return self.catalog.table(database, subtable.stable), subtable.name
 
     def drop_table(self, statement: model.DropTable, database: str) -> Result:

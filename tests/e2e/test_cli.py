@@ -167,10 +167,11 @@ BAD_CALLS: list[tuple[list[str], dict[str, str | None], int, str]] = [
     ),
     (
         ["--lake", "{lake}", "sql", "SELECT upper('a')"],
-        {"LAKESTREAM_JARS": "/nowhere"},
+        {"LAKESTREAM_JARS": "/usr"},
         69,
         "error[JARS_MISSING]",
     ),
+    (["--lake", "{lake}", "status"], {"LAKESTREAM_JARS": "/nowhere"}, 78, "error[SETTING_INVALID]"),
     (["--lake", "{lake}", "run", "--set", "timezone=Mars"], {}, 78, "error[SETTING_INVALID]"),
     (["--lake", "{lake}", "--profile", "nope", "run"], {}, 78, "error[PROFILE_NOT_FOUND]"),
     (["--lake", "{lake}", "run"], {"LAKESTREAM_TIMEZOME": "UTC"}, 78, "error[SETTING_UNKNOWN]"),

@@ -8,8 +8,8 @@ import click
 
 from lakestream.cli.base.session import Session
 from lakestream.errors import LakestreamError
-from lakestream.language.names import natural
 from lakestream.language.quoting import quoted
+from lakestream.sorting import natural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

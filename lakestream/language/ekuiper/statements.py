@@ -238,7 +238,7 @@ def _is_window(reader: Reader) -> bool:
     if word.kind is not Kind.WORD or not reader.peek(1).is_symbol("("):
         return False
     name = word.text.upper()
-    if name.endswith("WINDOW") and name not in _WINDOWS:
+    if "WINDOW" in name and name not in _WINDOWS:
         raise reader.error(
             "UNKNOWN_TRIGGER", f"there is no window {word.text}", hint=did_you_mean(name, _WINDOWS)
         )

@@ -159,6 +159,8 @@ def _series_type(reader: Reader) -> str:
     reader.accept("WITH")
     if reader.accept("DATATYPE"):
         reader.expect_symbol("=")
+    elif reader.peek(1).is_symbol("=") or reader.peek(1).is_word("DATATYPE"):
+        raise reader.unexpected("DATATYPE")
     return _type(reader)
 
 
@@ -177,10 +179,11 @@ def _type(reader: Reader) -> str:
 def _series_options(reader: Reader) -> None:
     """Take encoding and compression: hints for IoTDB's files, which Delta tables have not."""
     while reader.sees_symbol(",") or any(reader.sees(option) for option in _SERIES_OPTIONS):
-        if reader.sees_symbol(",") and not any(reader.peek(1).is_word(o) for o in _SERIES_OPTIONS):
+        if reader.sees_symbol(",") and not reader.peek(2).is_symbol("="):
             return
         reader.accept_symbol(",")
-        reader.take()
+        if not any(reader.accept(option) for option in _SERIES_OPTIONS):
+            raise reader.unexpected(" or ".join(_SERIES_OPTIONS))
         reader.expect_symbol("=")
         take_identifier(reader, "an encoding or compression")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from lakestream.errors import NotSupportedError, StatementError, did_you_mean
+from lakestream.errors import NotSupportedError, StatementError, did_you_mean, nearest
 from lakestream.language.reading.words import Kind, Word
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Reader:
         self.words = words
         self.dialect = dialect
         self.at = 0
+        self._asked: dict[int, set[str]] = {}
         end = words[-1].end
         self._end = Word(Kind.END, "", end, end)
 
@@ -43,7 +44,11 @@ class Reader:
 
     def sees(self, *words: str) -> bool:
         """Tell whether these keywords follow, without regard to case."""
-        return all(self.peek(i).is_word(word) for i, word in enumerate(words))
+        for ahead, word in enumerate(words):
+            self._asked.setdefault(self.at + ahead, set()).add(word)
+            if not self.peek(ahead).is_word(word):
+                return False
+        return True
 
     def sees_symbol(self, symbol: str) -> bool:
         """Tell whether a punctuation mark follows."""
@@ -99,12 +104,35 @@ class Reader:
         return StatementError(code, message, hint=hint, place=self.place(word))
 
     def unexpected(self, wanted: str, known: Iterable[str] = ()) -> StatementError:
-        """Return the SYNTAX error for the next word, where something else was wanted."""
+        """Return the SYNTAX error for the next word, where something else was wanted.
+
+        A word that is nearly one of those that were looked for is taken for that one, misspelt.
+        """
+        furthest = max(self._asked, default=self.at)
+        if furthest > self.at and (near := self._nearest(furthest)):
+            self.at, wanted, known = furthest, " or ".join(near), near
         word = self.peek()
         found = word.text if len(word.text) <= _MAX_SHOWN else f"{word.text[:_MAX_SHOWN]}…"
         shown = f"{found!r}" if word.kind is not Kind.END else "the end of the statement"
+        known = self._nearest(self.at, known) or known
         hint = did_you_mean(word.text, known) if word.kind is Kind.WORD else ""
         return self.error("SYNTAX", f"expected {wanted}, found {shown}", hint=hint)
+
+    def misspelt(self, first: int) -> StatementError | None:
+        """Return the SYNTAX error for a word from index ``first`` on that is nearly one looked for there."""
+        for at in range(first, self.at):
+            if near := self._nearest(at):
+                self.at = at
+                return self.unexpected(" or ".join(near), near)
+        return None
+
+    def _nearest(self, at: int, known: Iterable[str] = ()) -> list[str]:
+        """Return what the word at a place may stand for, of those that were looked for there or are known."""
+        word = self.words[at] if at < len(self.words) else self._end
+        asked = self._asked.get(at, set())
+        if word.kind is not Kind.WORD or word.text.upper() in asked:
+            return []
+        return nearest(word.text, {*asked, *known})
 
     def unsupported(self, what: str, *, word: Word | None = None, hint: str = "") -> NotSupportedError:
         """Return the error for something that is known by name and not built."""

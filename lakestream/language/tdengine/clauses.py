@@ -101,7 +101,7 @@ def _group_key(reader: Reader) -> GroupKey:
     if plain is not None and plain.lower() == "tbname":
         return GroupKey(expression, alias or "tag_tbname", is_tbname=True)
     if alias is None and plain is None:
-        raise reader.error(
+        raise reader.misspelt(begin + 1) or reader.error(
             "ALIAS_MISSING",
             "an expression in PARTITION BY needs an alias, which becomes the tag's name",
             word=first,

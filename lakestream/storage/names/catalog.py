@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
-from lakestream.language.names import natural
+from lakestream.sorting import natural
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.names.databases import Databases
 from lakestream.storage.names.registered import RegisteredSubtables
@@ -161,11 +161,13 @@ class Catalog:
                 "TABLE_NOT_FOUND",
                 f"there is no Delta table at {external['path']}, where {database}.{name} was",
                 hint=f"put it back, or DROP TABLE {database}.{name}",
+                missing=f"{database}.{name}",
             )
         return StatementError(
             "TABLE_NOT_FOUND",
             f"there is no table {database}.{name}",
             hint=did_you_mean(name, self.table_names(database)),
+            missing=f"{database}.{name}",
         )
 
     def handle(self, info: TableInfo) -> Table:

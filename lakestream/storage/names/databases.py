@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
-from lakestream.language.names import natural
+from lakestream.sorting import natural
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.records.keyed import KeyedTable
 
@@ -68,4 +68,5 @@ class Databases:
             "DATABASE_NOT_FOUND",
             f"there is no database {name}",
             hint=_ROOT if name == "root" else did_you_mean(name, self.names()),
+            missing=name,
         )

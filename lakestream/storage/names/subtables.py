@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from deltalake import QueryBuilder
 
 from lakestream.errors import StatementError, did_you_mean
-from lakestream.language.names import natural
 from lakestream.language.quoting import delta_name, delta_text
+from lakestream.sorting import natural
 from lakestream.storage.names.registered import TBNAME, SubtableInfo
 from lakestream.storage.records.keyed import key_of, rows_of
 from lakestream.storage.writes import edits
@@ -78,7 +78,8 @@ class Subtables:
         """
         old = self.find(database, name)
         if old is None:
-            raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {database}.{name}")
+            full = f"{database}.{name}"
+            raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {full}", missing=full)
         stable = self._catalog.table(database, old.stable)
         _check_tags(stable, tags)
         new = replace(old, tags={**old.tags, **tags})

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakestream.errors import StatementError, did_you_mean
-from lakestream.language.names import natural
 from lakestream.language.quoting import delta_text
+from lakestream.sorting import natural
 from lakestream.storage.records import saved
 from lakestream.storage.records.job import Failure, Recalculation, RecalculationStatus
 from lakestream.storage.records.keyed import KeyedTable, Known
@@ -155,6 +155,7 @@ class Registry:
                 "STREAM_NOT_FOUND",
                 f"there is no stream {database}.{name}",
                 hint=did_you_mean(name, [s.name for s in self.streams(database)]),
+                missing=f"{database}.{name}",
             )
         return found
 

@@ -62,7 +62,7 @@ class Served:
     """A lake served to PostgreSQL's clients, on a loop in a thread of its own."""
 
     def __init__(self, root: str, keys: Keys, rows: int, tls: ssl.SSLContext | None) -> None:
-        first = Lake(root, settings=Settings(jars=Path("/nowhere")), create=False)  # and so no Spark
+        first = Lake(root, settings=Settings(jars=Path(root)), create=False)  # no jars, no Spark
         clock = SystemClock()
         self.audit = Audit(Layout(root), clock)
         self.statements = Statements(first.another, 0, first.queries)

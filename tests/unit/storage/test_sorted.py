@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake
-from lakestream.language.names import natural
+from lakestream.errors import LakestreamError, did_you_mean
+from lakestream.sorting import natural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +47,23 @@ def test_lists_of_a_lake_stand_so(lake: Lake) -> None:
         lineage = lake.lineage()
         assert [one.stream for one in lineage.streams] == [f"main.{name}" for name in streams]
         assert [name for name, _ in lineage.tables] == [f"main.out_{n}" for n in (1, 2, 10, 20)] + ["main.t"]
+
+
+def test_hints_and_places_of_names_that_are_not_there(lake: Lake) -> None:
+    def refused(statement: str) -> LakestreamError:
+        with pytest.raises(LakestreamError) as caught:
+            lake.sql(statement)
+        return caught.value
+
+    with lake:
+        assert did_you_mean("zzz", ["hourly_10", "hourly_2"]) == "known: hourly_2, hourly_10"
+        assert refused("START STREAM hourly").hint == "did you mean hourly_1 or hourly_2 or hourly_20?"
+        for statement, name in (
+            ("START STREAM hourli", "hourli"),
+            ("INSERT INTO main.nothing VALUES (1, 2)", "main.nothing"),
+            ("ALTER TABLE nothing ADD COLUMN x INT", "nothing"),
+            ("DESCRIBE `no such`", "`no such`"),
+        ):
+            place = refused(statement).place
+            assert place is not None, statement
+            assert statement.index(name) + 1 == place.column, statement
