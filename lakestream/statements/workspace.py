@@ -154,7 +154,7 @@ class Workspace:
         shared = self.shared
         if self._own is None or self._own_of is not shared:
             check_reach(shared, self.layout)
-            self._own, self._own_of = statement_session(shared), shared
+            self._own, self._own_of = statement_session(shared, self.layout.handed), shared
             if self._tag is not None:
                 from lakestream.storage.sessions.jobs import mark_thread
 

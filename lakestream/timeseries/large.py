@@ -14,7 +14,7 @@ from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import Change, commit_made, lies_behind, read_spark, timestamp_literal
 from lakestream.storage.names.tree import DEVICE, TIME
-from lakestream.storage.sessions.session import frame_of
+from lakestream.storage.rows.reading import arrow_frame
 from lakestream.timeseries.points import by_columns, missing_series, type_of_spark
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def write_large(writer: Writer, rows: DataFrame, placements: Sequence[Placement]
 
 
 def _part(rows: DataFrame, placement: Placement) -> _Part:
+    import pyarrow as pa
     from pyspark.sql import functions as F  # noqa: N812
 
     columns = {name: column for column, name in placement.columns.items()}
@@ -77,8 +78,8 @@ def _part(rows: DataFrame, placement: Placement) -> _Part:
         target = F.lit(str(placement.devices[""]))
         placed = rows.select(target.alias(DEVICE), TIME, *placement.columns)
     else:
-        pairs = [(source, str(device)) for source, device in placement.devices.items()]
-        targets = frame_of(rows.sparkSession, pairs, f"{DEVICE} string, {_TARGET} string")
+        names = {DEVICE: [*placement.devices], _TARGET: [*map(str, placement.devices.values())]}
+        targets = arrow_frame(rows.sparkSession, pa.table(names))
         named = rows.join(F.broadcast(targets), DEVICE)
         placed = named.select(F.col(_TARGET).alias(DEVICE), TIME, *placement.columns)
     # In the order of a small result's rows: new series are numbered by it.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lakestream.errors import LakeError, NotSupportedError, StorageError
 from lakestream.storage.places import files
 from lakestream.storage.places.attempts import attempted
-from lakestream.storage.places.layout import MARKER, SYSTEM_FOLDER, Layout
+from lakestream.storage.places.layout import HANDED, MARKER, SYSTEM_FOLDER, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ _FORMAT = 1
 _ATTEMPTS = 3
 _CHANGING = ("_last_checkpoint", MARKER)
 """The files that are written anew under their names: the list has what is in them."""
-_LEFT_OUT = ("set_aside", "dropped", "claims", "members", "copies")
+_LEFT_OUT = ("set_aside", "dropped", "claims", "members", "copies", HANDED)
 """What there is no more of in a lake, what is for running processes, and what is there twice."""
 
 

@@ -18,6 +18,8 @@ SYSTEM_FOLDER = "_lakestream"
 MARKER = "lake.json"
 COPIES = "copies"
 """The folder of copies of what else would be lost with one file, among the lake's own."""
+HANDED = "handed"
+"""The folder of files that executors of a cluster are given to read, among the lake's own."""
 _HERE = "./"
 _MAX_NAME = 128
 _MAX_SEGMENT = 240
@@ -134,6 +136,11 @@ class Layout:
     def results_path(self, name: str) -> str:
         """Return the folder of what a stream without an output table computed."""
         return self.system_path(f"results/{name}")
+
+    @property
+    def handed(self) -> str:
+        """The folder of files that executors of a cluster are given to read."""
+        return self.system_path(HANDED)
 
     def place_of(self, path: str) -> str:
         """Return how records name a table: by its place in the lake, which stays when the lake is moved.

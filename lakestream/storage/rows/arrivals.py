@@ -20,9 +20,8 @@ from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import stored_columns
 from lakestream.storage.places import files
 from lakestream.storage.rows.changes import CHANGE_TYPE, COMMIT_VERSION, checked_commits
-from lakestream.storage.rows.reading import TooManyRowsError, align, opened
+from lakestream.storage.rows.reading import TooManyRowsError, align, arrow_frame, opened
 from lakestream.storage.rows.written import found_in_file, is_mapped, stored_schema, with_missing
-from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.tables.datafiles import data_files, is_elsewhere
 from lakestream.storage.tables.log import CommitInfo, WrittenFile, commit_name, read_commits
 
@@ -192,7 +191,7 @@ def _with_places(rows: DataFrame, placed: Sequence[_Placed], by_partition: Seque
             for name in by_partition
         },
     }
-    named = frame_of(rows.sparkSession, pa.table(values))
+    named = arrow_frame(rows.sparkSession, pa.table(values))
     joined = rows.join(F.broadcast(named), "file_name", "left")
     return joined.withColumn(POSITION, F.col("_ls_first") + F.col("row_index"))
 

@@ -10,7 +10,7 @@ from lakestream.language.quoting import delta_name, delta_text, quoted
 from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import iso, stored_columns
 from lakestream.storage.places import files
-from lakestream.storage.sessions.session import frame_of
+from lakestream.storage.rows.handed import handed
 from lakestream.storage.small.session import SmallSession
 from lakestream.storage.tables.datafiles import data_files, has_plain_files
 from lakestream.storage.tables.log import TIME_CUT_US
@@ -313,7 +313,7 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
     # PySpark takes no nested column that has not even an empty chunk.
     chunks = rows if rows.num_rows else rows.schema.empty_table()
-    return frame_of(spark, chunks, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+    return handed(spark, chunks, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def read_spark(

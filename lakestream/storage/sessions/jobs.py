@@ -50,7 +50,7 @@ class OwnSession:
         shared = self._shared()
         if self._session is None or self._of is not shared:
             check_reach(shared, self._layout)
-            self._session, self._of = statement_session(shared), shared
+            self._session, self._of = statement_session(shared, self._layout.handed), shared
             _tag_thread(self._session, self._tag, f"{_TICKS}{next(_lanes)}")
         fit_cluster(self._session)
         return self._session

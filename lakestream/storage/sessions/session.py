@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
@@ -235,12 +235,23 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     return spark if fits else child_session(spark, _MEANING)
 
 
-def statement_session(spark: SparkSession) -> SparkSession:
+def statement_session(spark: SparkSession, place: str = "") -> SparkSession:
     """Return a session in which the statements and ticks of one lake run beside an adopted one.
 
     Its temporary views are its own, and a statement in it reads no files by path. Give it to end_session.
+    ``place`` is the folder where executors of a cluster find files that are handed to them.
     """
-    return child_session(spark, _MEANING | _STATEMENTS)
+    session = child_session(spark, _MEANING | _STATEMENTS)
+    _PLACES[session] = place
+    return session
+
+
+def handed_place(spark: SparkSession) -> str:
+    """Return the place of a :func:`statement_session`; of others, empty."""
+    return _PLACES.get(spark, "")
+
+
+_PLACES: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def fit_cluster(spark: SparkSession) -> None:
