@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalake import CommitProperties, Schema, Transaction, WriterProperties, write_deltalake
+from deltalake import CommitProperties, Schema, Transaction, WriterProperties
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
@@ -23,10 +23,10 @@ from lakestream.storage.rows.reading import align, constant, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import is_table
-from lakestream.storage.writes.checkpointing import NO_HOOKS, behind_commit, keep_checkpoints
+from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.storage.writes.writing import put_together, write_rows
+from lakestream.storage.writes.writing import put_together, replace_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,17 +87,13 @@ class SavedStates:
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
         table = self._opened(uuid, rows)
         with self._looked_at_anew(table), committing(table):
-            before = table.refresh()
-            write_deltalake(
-                table.handle,
+            table.refresh()
+            replace_rows(
+                table,
                 rows,
-                mode="overwrite",
-                schema_mode="overwrite",
                 commit_properties=_of(tick),
-                post_commithook_properties=NO_HOOKS,
                 writer_properties=WriterProperties(max_row_group_size=_GROUP_ROWS),
             )
-            keep_checkpoints(table, before)
             table.last_transaction = (table.version, _APP), tick
             _keep_up(table)
 

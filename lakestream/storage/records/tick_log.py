@@ -12,7 +12,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from lakestream.errors import LakestreamError
@@ -25,11 +24,11 @@ from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table
-from lakestream.storage.writes.checkpointing import NO_HOOKS, behind_commit, keep_checkpoints
+from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.mending import put_aside, whole_files
 from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.storage.writes.writing import put_together, write_rows
+from lakestream.storage.writes.writing import all_rows, put_together, replace_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -278,26 +277,17 @@ class TickLog(Generic[_Tick]):
 
         Where another daemon appends meanwhile, nothing goes: there is a next time.
         """
-        import pyarrow as pa
-
         with damage_named(self._path):
-            rows = plain(pa.table(table.handle.scan()))
+            rows = plain(all_rows(table))
         kept = _last_ticks(rows, [*self._streams.rows()], self._kept_ticks())
         if len(kept) == rows.num_rows and self._files <= _MAX_FILES:
             return 0
         before = table.version
         try:
             kept_rows = align(rows.take(kept), table.schema)
-            write_deltalake(
-                table.handle,
-                kept_rows,
-                mode="overwrite",
-                commit_properties=self._said(),
-                post_commithook_properties=NO_HOOKS,
-            )
+            replace_rows(table, kept_rows, commit_properties=self._said())
         except CommitFailedError:
             return 0
-        keep_checkpoints(table, before)
         self._count_own(before, table)
         self._drop_old(table)
         return int(rows.num_rows) - len(kept)

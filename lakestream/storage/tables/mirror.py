@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from lakestream.storage.tables.log import commit_name
 from lakestream.storage.tables.looks import once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lakestream.storage.tables.log import CommitInfo
     from lakestream.storage.tables.table import Table
@@ -40,13 +41,18 @@ _PUT_TOGETHER_BYTES = 64 << 20
 
 
 @contextmanager
-def mirrored(table: Table, names: Sequence[str] = ()) -> Iterator[DeltaTable]:
+def mirrored(
+    table: Table, names: Sequence[str] = (), unread: Mapping[str, int] | None = None
+) -> Iterator[DeltaTable]:
     """Give a mirror of a table with some of its files, by their paths; it is at version 0.
 
-    Raises StorageError READ_FAILED for a file that is gone.
+    Files that are ``unread``, by path with their bytes, it has by name alone: to be removed. Raises
+    StorageError READ_FAILED for a file that is gone.
     """
     with TemporaryDirectory(dir=scratch_folder()) as folder:
-        actions = [*_terms(table.ahead.handle), *(_taken(table, name, Path(folder)) for name in names)]
+        taken = [_taken(table, name, Path(folder)) for name in names]
+        known = [_added(name, size) for name, size in (unread or {}).items()]
+        actions = [*_terms(table.ahead.handle), *taken, *known]
         first = Path(folder, commit_name(0))
         first.parent.mkdir()
         first.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
@@ -73,8 +79,8 @@ def few_files(
     return [*sizes] if is_few and all(map(_is_plain, sizes)) else None
 
 
-def small_files(table: Table, bytes_each: int) -> list[str] | None:
-    """Return the files of a table in a store, at the version seen last, that have fewer bytes.
+def small_files(table: Table, bytes_each: float = inf) -> dict[str, int] | None:
+    """Return the files of a table in a store, at the version seen last, that have fewer bytes, with theirs.
 
     None: they are many or large together, or not the table's rows as they lie there.
     """
@@ -83,7 +89,7 @@ def small_files(table: Table, bytes_each: int) -> list[str] | None:
         return None
     small = {name: size for name, size in sizes.items() if size < bytes_each}
     is_little = len(small) <= _PUT_TOGETHER and sum(small.values()) <= _PUT_TOGETHER_BYTES
-    return [*small] if is_little and all(map(_is_plain, small)) else None
+    return small if is_little and all(map(_is_plain, small)) else None
 
 
 def _sizes(
@@ -163,5 +169,9 @@ def _taken(table: Table, name: str, folder: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise StorageError("READ_FAILED", f"the data file {name} of {table.path} is gone") from error
     Path(folder, name).write_bytes(content)
-    added = {"path": quote(name), "partitionValues": {}, "size": len(content), "modificationTime": 0}
+    return _added(name, len(content))
+
+
+def _added(name: str, size: int) -> dict[str, Any]:
+    added = {"path": quote(name), "partitionValues": {}, "size": size, "modificationTime": 0}
     return {"add": {**added, "dataChange": True}}

@@ -24,7 +24,7 @@ from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints, 
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import CommitProperties, DeltaTable, WriterProperties
 
     from lakestream.storage.tables.table import Table
 
@@ -64,6 +64,45 @@ def write_rows(
     keep_checkpoints(table, before)
 
 
+def replace_rows(
+    table: Table,
+    rows: pa.Table,
+    *,
+    commit_properties: CommitProperties | None = None,
+    writer_properties: WriterProperties | None = None,
+) -> None:
+    """Put rows, with their columns, in the place of all that a table has, of which none is read.
+
+    Raises delta-rs's CommitFailedError as :func:`write_rows`.
+    """
+    how: dict[str, Any] = {
+        "mode": "overwrite",
+        "schema_mode": "overwrite",
+        "commit_properties": commit_properties,
+        "writer_properties": writer_properties,
+        "post_commithook_properties": NO_HOOKS,
+    }
+    there, before = None if rows.nbytes > _MIRRORED_BYTES else small_files(table), table.version
+    if there is None or not rows.schema.equals(table.schema):
+        write_deltalake(table.handle, rows, **how)
+    else:
+        with mirrored(table, unread=there) as mirror:
+            write_deltalake(mirror, rows, **how)
+            _put(table, mirror)
+    keep_checkpoints(table, before)
+
+
+def all_rows(table: Table) -> pa.Table:
+    """Return the rows of a table, with a request for each file in a store that was not written here."""
+    import pyarrow as pa
+
+    names = small_files(table)
+    if names is None:
+        return pa.table(table.handle.scan())
+    with mirrored(table, [*names]) as mirror:
+        return pa.table(mirror.scan())
+
+
 def put_together(table: Table, target_bytes: int | None = None) -> bool:
     """Put the small files of a table together, in a commit that changes no row; return whether it was made.
 
@@ -75,7 +114,7 @@ def put_together(table: Table, target_bytes: int | None = None) -> bool:
         done = table.handle.optimize.compact(target_size=target_bytes, post_commithook_properties=NO_HOOKS)
         keep_checkpoints(table, before)
         return bool(done["numFilesAdded"])
-    with mirrored(table, names) as mirror:
+    with mirrored(table, [*names]) as mirror:
         done = mirror.optimize.compact(target_size=target_bytes, post_commithook_properties=NO_HOOKS)
         if done["numFilesAdded"]:
             _put(table, mirror)

@@ -46,7 +46,7 @@ def test_a_session_beside_others_follows_the_executors_of_a_cluster_too(
     done: list[object] = []
     layout = Layout("/lake")
     monkeypatch.setattr(jobs, "check_reach", lambda *asked: done.append(asked))
-    monkeypatch.setattr(jobs, "statement_session", lambda _: session)
+    monkeypatch.setattr(jobs, "statement_session", lambda *_: session)
     monkeypatch.setattr(jobs, "is_remote", lambda _: True)
     monkeypatch.setattr(jobs, "fit_cluster", done.append)
     own = jobs.OwnSession(lambda: shared, layout)

@@ -19,7 +19,7 @@ from lakestream.storage.tables.table import Table
 from lakestream.storage.writes import checkpointing
 from lakestream.storage.writes.checkpointing import write_checkpoint
 from lakestream.storage.writes.commit import CommitTag, commit
-from lakestream.storage.writes.writing import put_together
+from lakestream.storage.writes.writing import all_rows, put_together, replace_rows
 from tests.store_server import BUCKET, StoreServer, store_server
 
 if TYPE_CHECKING:
@@ -267,6 +267,45 @@ def test_of_files_that_were_written_here_none_is_asked_for(followed: Followed, s
     assert put_together(followed.table)
     asked = [(one.method, one.kind) for one in server.asked() if "_delta_log" not in one.path]
     assert asked == [("GET", ""), ("PUT", "")]  # that of another writer, and what became of all
+
+
+@pytest.mark.parametrize(
+    "history", [appended, replaced_rows, others_between, more_columns, cleared, deletion_vectors]
+)
+def test_rows_come_in_the_place_of_all(followed: Followed, history: Callable[[Followed], None]) -> None:
+    history(followed)
+    followed.table.refresh()
+    rows = pa.table({name: pa.nulls(3, kind) for name, kind in zip(*columns_of(followed.table), strict=True)})
+    replace_rows(followed.table, rows)
+    opened = Table.open(followed.path)
+    assert opened.version == followed.table.version
+    assert len(opened.handle.file_uris()) == 1
+    assert opened.schema == rows.schema
+    assert all_rows(followed.table).to_pylist() == all_rows(opened).to_pylist() == rows.to_pylist()
+
+
+def columns_of(table: Table) -> tuple[list[str], list[pa.DataType]]:
+    return table.schema.names, table.schema.types
+
+
+def test_rows_come_in_the_place_of_all_by_two_requests(followed: Followed, server: StoreServer) -> None:
+    for _ in range(4):
+        followed.write()
+    write_deltalake(followed.path, ROWS, mode="append")
+    followed.table.refresh()
+    server.asked()
+    assert all_rows(followed.table).num_rows == 12
+    assert [one.method for one in server.asked()] == ["GET", "GET"]  # those of other writers
+    replace_rows(followed.table, ROWS)
+    assert [one.method for one in server.asked() if "checkpoint" not in one.path] == ["PUT", "PUT"]
+    assert rows_of(followed.path) == [(1, "a b"), (2, "")]
+
+
+def test_rows_do_not_come_in_the_place_of_what_was_written_meanwhile(followed: Followed) -> None:
+    write_deltalake(followed.path, ROWS, mode="append")
+    with pytest.raises(CommitFailedError):
+        replace_rows(followed.table, ROWS)
+    assert len(rows_of(followed.path)) == 4
 
 
 def test_files_are_not_put_together_over_a_commit_that_took_one_away(followed: Followed) -> None:
