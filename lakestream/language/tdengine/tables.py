@@ -53,8 +53,12 @@ from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.foreign import foreign_show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakestream.errors import StatementError
     from lakestream.language.model import Fragment, Statement
     from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
 
 _PLAIN_TYPES = frozenset(
     {"TIMESTAMP", "BOOL", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"}
@@ -225,14 +229,25 @@ def _columns(
             raise reader.error(
                 "COMPOSITE_KEY", "only the second column may be COMPOSITE KEY, next to the time", word=word
             )
-        if keyed and not taken and not columns and column.type_name != "TIMESTAMP":
-            raise reader.error(
-                "FIRST_COLUMN_NOT_TIME", f"the first column, {column.name}, must be a TIMESTAMP", word=word
-            )
         columns.append(column)
 
+    first = reader.peek(1)
     reader.list_of(one)
+    if keyed and not taken and columns[0].type_name != "TIMESTAMP":
+        raise _no_time_first(reader, columns, first)
     return tuple(columns)
+
+
+def _no_time_first(reader: Reader, columns: Sequence[ColumnDefinition], word: Word) -> StatementError:
+    """Return the error of columns whose first one is no time, with what to write where another one is."""
+    times = [column.name for column in columns if column.type_name == "TIMESTAMP"]
+    hint = f"put {' or '.join(times)} first (of pandas: make it the index)" if times else ""
+    return reader.error(
+        "FIRST_COLUMN_NOT_TIME",
+        f"the first column, {columns[0].name}, must be a TIMESTAMP, by which rows are kept",
+        word=word,
+        hint=hint or "put a TIMESTAMP first: a row replaces the one of the same time",
+    )
 
 
 def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtables:

@@ -58,6 +58,9 @@ _PLAIN = re.compile(rf"(\s*[+-]?[\d.]+\s+({'|'.join(unit for unit, _ in _UNITS)}
 """An interval as a lake has it."""
 _MONDAY = "TIMESTAMP '2000-01-03 00:00:00'"
 """What TimescaleDB counts its buckets from."""
+_UTC = frozenset({"UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z", "ZULU", "UCT"})
+"""Zones in which local times are those of instants."""
+_LOCAL = "is_local"
 _SIMILAR = re.compile(r"\\.|\[[^\]]*\]|[%_.^$]", re.DOTALL)
 _SIMILAR_PARTS = {"%": ".*", "_": "."}
 _WRITES = (exp.Insert, exp.Update, exp.Delete)
@@ -170,12 +173,20 @@ def _at_zone(node: exp.Expr) -> exp.Expr:
 
 def _in_zone(value: exp.Expr, zone: exp.Expr) -> exp.Expr:
     """Return an instant as the local time of a zone; of what is a local time, the instant."""
-    name = "to_utc_timestamp" if _is_local(value.unnest()) else "from_utc_timestamp"
+    is_local = _is_local(value)
+    if zone.is_string and zone.name.upper() in _UTC:
+        # Both are the same there, and nobody need be asked for it: what the brackets are is noted.
+        same = exp.Paren(this=value.copy())
+        same.meta[_LOCAL] = not is_local
+        return same
+    name = "to_utc_timestamp" if is_local else "from_utc_timestamp"
     return exp.Anonymous(this=name, expressions=[value.copy(), zone.copy()])
 
 
 def _is_local(value: exp.Expr) -> bool:
     """Return whether a value is seen to be a time without a zone: one that was made so, or a constant."""
+    if isinstance(value, exp.Paren):
+        return bool(value.meta[_LOCAL]) if _LOCAL in value.meta else _is_local(value.this)
     if isinstance(value, exp.Cast):
         return isinstance(value.this, exp.Literal) and value.to.is_type("timestamp")
     return isinstance(value, exp.Anonymous) and value.name.lower() == "from_utc_timestamp"

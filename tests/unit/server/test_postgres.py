@@ -194,6 +194,26 @@ def test_a_column_may_be_named_with_its_database(ada: psycopg.Connection[Any], s
     assert ada.execute(sql).fetchone() == (2,)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT timezone('UTC', now()) = now() AS x",
+        "SELECT now() AT TIME ZONE 'UTC' = now() AS x",
+        "SELECT count(*) = 1 AS x FROM power WHERE ts AT TIME ZONE 'UTC' = '2025-01-01 08:10:00'",
+        "SELECT max(ts) AT TIME ZONE 'utc' < '2026-01-01' AS x FROM power",
+        "SELECT date_trunc('day', now() AT TIME ZONE 'UTC') <= now() AS x",
+    ],
+)
+def test_times_in_utc_are_asked_of_nobody(ada: psycopg.Connection[Any], sql: str) -> None:
+    assert ada.execute(sql).fetchone() == (True,)
+
+
+def test_a_table_whose_first_column_is_no_time_says_what_to_do(ada: psycopg.Connection[Any]) -> None:
+    with pytest.raises(psycopg.Error, match="FIRST_COLUMN_NOT_TIME") as error:
+        ada.execute("CREATE TABLE frame (index BIGINT, ts TIMESTAMP WITHOUT TIME ZONE, v FLOAT(53))")
+    assert error.value.diag.message_hint == "put ts first (of pandas: make it the index)"
+
+
 def test_errors_have_postgresqls_codes_and_ours(ada: psycopg.Connection[Any]) -> None:
     with pytest.raises(psycopg.errors.UndefinedTable, match="TABLE_NOT_FOUND") as error:
         ada.execute("SELECT * FROM nothing")

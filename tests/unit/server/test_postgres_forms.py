@@ -30,7 +30,14 @@ FORMS = [
     ("ts AT TIME ZONE 'Europe/Berlin'", "FROM_UTC_TIMESTAMP(ts, 'Europe/Berlin')"),
     (
         "ts AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo'",
-        "TO_UTC_TIMESTAMP(FROM_UTC_TIMESTAMP(ts, 'UTC'), 'Asia/Tokyo')",
+        "TO_UTC_TIMESTAMP((ts), 'Asia/Tokyo')",
+    ),
+    ("ts AT TIME ZONE 'utc'", "(ts)"),
+    ("(timezone('UTC', now())) AT TIME ZONE 'Asia/Tokyo'", "TO_UTC_TIMESTAMP(((NOW())), 'Asia/Tokyo')"),
+    ("ts AT TIME ZONE 'Asia/Tokyo' AT TIME ZONE 'Z'", "(FROM_UTC_TIMESTAMP(ts, 'Asia/Tokyo'))"),
+    (
+        "ts AT TIME ZONE 'UTC' AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo'",
+        "FROM_UTC_TIMESTAMP(((ts)), 'Asia/Tokyo')",
     ),
     (
         "timezone('Asia/Tokyo', timestamp '2025-01-01')",
