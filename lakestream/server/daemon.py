@@ -211,7 +211,7 @@ def _run(
     clock, live = SystemClock(), Live()
     rates, url = Rates(clock.monotonic), _url(sockets.http, settings)
     settings = settings.with_spark_conf(connect_conf(settings))
-    with Lake(layout.root, settings=settings, create=False) as lake:
+    with ExitStack() as after, Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
         deaths = lake.shared_spark.deaths
         metrics = Metrics(reader.statuses, reader.waiting, lambda: deaths.count)
@@ -225,6 +225,7 @@ def _run(
             return deaths.rests
 
         listener = Listener(serving, say, clock, live, rates, metrics, feed, begun, rests, stuck)
+        after.callback(listener.close)
         with (
             closing(_statements(lake)) as statements,
             regularly(_SLOT_SECONDS, lambda: hand_over_slots(clock)),

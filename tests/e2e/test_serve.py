@@ -136,6 +136,7 @@ def test_a_daemon_serves_a_lake_and_another_one_takes_over(
     assert (wrong.returncode, "line 2, column 7" in wrong.stderr) == (2, True)
     through_the_daemon(root, monkeypatch)
     assert second.end(signal.SIGTERM) == 0
+    assert "leaked" not in second.log.read_text()
 
 
 def through_the_daemon(root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ class Listener:
     _failed_at: float = float("-inf")
     _began_at: float = float("inf")
     _said: tuple[str, float] = ("", float("-inf"))
+    _timer: threading.Timer | None = None
 
     def health(self) -> Health:
         """Return whether rounds go on, fail, or one does not end, or a tick beside."""
@@ -104,9 +105,15 @@ class Listener:
         """Leave a tick that takes long to the next daemon."""
         self.say("stopping after the running tick")
         tell_supervisor("STOPPING=1")
-        timer = threading.Timer(STOP_SECONDS, self._leave)
-        timer.daemon = True
-        timer.start()
+        self._timer = threading.Timer(STOP_SECONDS, self._leave)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def close(self) -> None:
+        """Leave no tick any more: what waits to would hold all that is here beyond the process' end."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
 
     def _leave(self) -> None:
         self.say("the running tick is left to the next daemon")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -43,6 +44,20 @@ def test_a_round_that_does_not_end_is_stuck(stuck_seconds: float) -> None:
     begun.append(clock.now().timestamp())
     clock.advance(timedelta(seconds=61))
     assert listener.health() == ("stuck" if stuck_seconds else "ok")
+
+
+def test_nothing_waits_to_leave_a_tick_once_the_daemon_has_ended() -> None:
+    said, nobody = list[str](), cast("Any", None)
+    listener = Listener(
+        *("x", said.append, ManualClock(datetime(2025, 1, 1, tzinfo=UTC)), *[nobody] * 4, list, bool)
+    )
+    before = set(threading.enumerate())
+    listener.close()
+    listener.stopping()
+    assert set(threading.enumerate()) - before
+    listener.close()
+    assert not set(threading.enumerate()) - before
+    assert said == ["stopping after the running tick"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
