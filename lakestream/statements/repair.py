@@ -184,7 +184,16 @@ class Repair:
             return self.at.registry.tick_logs()[Path(path).name].write_anew(aside)
         if finding.remedy == "copies":
             return self._put_back(path, aside)
-        return mend(path, aside, rewinds=finding.remedy == "rewind")
+        is_history_lost = finding.remedy == "mend" and not can_mend(path)
+        done = mend(path, aside, rewinds=finding.remedy == "rewind")
+        return [*done, *self._read_anew(finding.where)] if is_history_lost else done
+
+    def _read_anew(self, table: str) -> Iterator[str]:
+        """Have the streams that read a table go by what it has now; yield what was done."""
+        for record in self._streams():
+            if table in record.sources:
+                self.streams.request(record, None)
+                yield f"queued: the next round computes {record.full_name} anew"
 
     def _write_outbox(self, aside: str) -> list[str]:
         """Make the outbox anew, and return what was done. Raises BusyError while another process sends."""

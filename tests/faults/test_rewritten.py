@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from lakestream.errors import StorageError
 from lakestream.lake import Lake
 
 if TYPE_CHECKING:
@@ -116,6 +117,47 @@ def test_the_commit_put_back_leads_out(story: Story, tmp_path: Path, anew: bool)
     story.lake.sql("START STREAM sa")
     story.come(6, 1)
     assert story.sums("oa") == {0: 1, 1: 1, 2: 1, 3: 1, 5: 1}
+
+
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "gone": Path.unlink,
+    "empty": lambda entry: entry.write_bytes(b""),
+    "torn": lambda entry: entry.write_bytes(entry.read_bytes()[:99]),
+    "zeros": lambda entry: entry.write_bytes(bytes(99)),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_table_goes_on_without_a_commit_in_its_midst(story: Story, loss: str, anew: bool) -> None:
+    LOSSES[loss](story.commits()[2])
+    if anew:
+        story.reopen()
+        story.lake.run()
+        assert story.state() == "Retrying TABLE_UNREADABLE"
+    [finding] = story.lake.repair.check()
+    assert (finding.where, finding.code) == ("main.a", "TABLE_DAMAGED")
+    assert story.lake.repair.repair(finding)[-1] == "queued: the next round computes main.sa anew"
+    story.come(4, 1)
+    story.come(5, 1)
+    assert story.state() == "Running"
+    assert story.sums("oa") == {0: 1, 2: 1, 3: 1, 4: 1}
+    assert story.sums("ob") == {0: 1, 1: 1, 2: 1, 3: 1, 4: 1}
+    assert [*story.lake.repair.check()] == []
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_commit_that_others_build_on_is_not_gone_without(story: Story, at: int) -> None:
+    """What replaced the rows that it put in would stand beside those that it had replaced."""
+    story.lake.sql("UPDATE a SET v = v + 1")  # of all files, which commits 1 to 4 put in
+    story.lake.close()
+    lost = story.commits()[at]
+    lost.write_bytes(b"")
+    story.lake = Lake(story.root)
+    [finding] = story.lake.repair.check()
+    with pytest.raises(StorageError, match=r"NOT_REPAIRABLE.*backup"):
+        story.lake.repair.repair(finding)
+    assert not lost.read_bytes()
 
 
 def test_a_log_that_was_cleared_up_to_what_was_taken_is_no_damage(story: Story) -> None:

@@ -46,6 +46,12 @@ _LACKS_VERSION = re.compile(
 _REFUSAL = re.compile(r"\bGeneric \w+ error: (?!Requested range)|\(os error (?!2\))")
 """What delta-rs says where the storage refused: no file that is not there, or that is too short."""
 
+_GAP = re.compile(
+    r'\w[\w ]*: Expected contiguous commit files.*?filename: "0*(\d+)\.\w+".* -> .*?filename: "0*(\d+)\..*',
+    re.DOTALL,
+)
+"""How delta-rs says that commits are gone from the midst of a log, by all that it knows of two files."""
+
 FAR_TIMES = "times before 1678 or after 2261"
 """What stands in the way like a feature: see :mod:`lakestream.storage.tables.far_times`."""
 
@@ -498,7 +504,8 @@ def first_line(error: BaseException) -> str:
     >>> first_line(Exception("An error occurred while calling o1.load.\n: [NO_FEATURE] No.\n at x"))
     '[NO_FEATURE] No.'
     """
-    first, *more = _COLOURS.sub("", str(error)).strip().splitlines() or [""]
+    text = _GAP.sub(r"the commits between versions \1 and \2 are gone", _COLOURS.sub("", str(error)))
+    first, *more = text.strip().splitlines() or [""]
     if more and first.startswith("An error occurred while calling "):
         return more[0].removeprefix(": ")
     causes = takewhile(lambda line: line.startswith("↳"), map(str.strip, more))

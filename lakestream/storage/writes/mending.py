@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from lakestream.errors import LakestreamError, StorageError
+from lakestream.storage.places.files import force
 from lakestream.storage.tables.checkpoints import disagreement, newest_checkpoint
 from lakestream.storage.tables.durable import checksum_of, data_files
 from lakestream.storage.tables.log import is_commit
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LOOKED_BACK = 50
+_NOTHING = '{"commitInfo":{"operation":"REPAIR","operationParameters":{},"engineInfo":"lakestream"}}\n'
+"""A commit in the place of one that was lost."""
+_TIMES_IN_COMMITS = "delta.enableInCommitTimestamps"
 _PARQUET = b"PAR1"
 """What a file of Parquet begins and ends with."""
 _CHECKSUM_HEAD = 8
@@ -52,8 +56,10 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
     """Make a table readable again, and return what was done, in order.
 
     A damaged end of the log is put into the folder ``aside``, with ``rewinds`` also what follows on damage in
-    the middle of it. Of damaged data files the rows are given up; with ``rewinds`` the newest version that
-    needs none of them takes the table's place, where there is one. Raises StorageError NOT_REPAIRABLE.
+    the middle of it. Without, a commit in the middle that is damaged or gone becomes one that changes
+    nothing, where none that follows takes away what it had put in. Of damaged data files the rows are given
+    up; with ``rewinds`` the newest version that needs none of them takes the table's place, where there is
+    one. Raises StorageError NOT_REPAIRABLE.
     """
     done = [*_mend_log(Path(path), Path(aside), rewinds=rewinds)]
     handle = DeltaTable(path)
@@ -207,7 +213,8 @@ def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
     """Put damaged files of a log aside until it can be read; yield what was done."""
     while (why := _why_closed(table)) is not None:
         damaged = _damaged_log(table / _LOG, rewinds=rewinds)
-        if not damaged:
+        lost = [] if damaged or rewinds else _dispensable(table / _LOG)
+        if not damaged and not lost:
             raise StorageError(
                 "NOT_REPAIRABLE",
                 f"{table} cannot be made readable: {why}",
@@ -215,6 +222,43 @@ def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
             )
         for file in damaged:
             yield put_aside(file, aside)
+        yield from _done_without(lost, aside)
+
+
+def _done_without(lost: list[Path], aside: Path) -> Iterator[str]:
+    """Have commits change nothing, and put aside what Spark sums up of those that follow."""
+    sums = [file for one in lost[:1] for file in one.parent.glob("[0-9]*.crc") if file.stem >= one.stem]
+    for file in (*sums, *(entry for entry in lost if entry.exists())):
+        yield put_aside(file, aside)
+    for entry in lost:
+        entry.write_text(_NOTHING)
+        yield f"{entry} changes nothing now: the table is as if that commit had not been made"
+    if lost:
+        for file in (*lost, lost[0].parent):
+            force(file)
+
+
+def _dispensable(log: Path) -> list[Path]:
+    """Return the commits in the middle of a log that are damaged or gone, if the others stand without them.
+
+    That is so where all data files that others take away are known by others to have been put in.
+    """
+    entries = {int(entry.stem): entry for entry in log.glob("*[0-9].json")}
+    lasting = _lasting(log)
+    needed = range(lasting + 1, max(entries, default=-1) + 1)
+    lost = [at for at in needed if at not in entries or not _is_commit(entries[at])]
+    if not lost or lost[0] == 0 or lost[-1] == needed[-1]:
+        return []
+    known = set() if lasting < 0 else {name for name, _ in _files(DeltaTable(log.parent, version=lasting))}
+    for at in needed:
+        for action in [] if at in lost else map(json.loads, entries[at].read_bytes().splitlines()):
+            if "add" in action:
+                known.add(unquote(action["add"]["path"]))
+            if "remove" in action and unquote(action["remove"]["path"]) not in known:
+                return []
+            if action.get("metaData", {}).get("configuration", {}).get(_TIMES_IN_COMMITS) == "true":
+                return []  # a commit of no time is none there
+    return [log / f"{at:020}.json" for at in lost]
 
 
 def _why_closed(table: Path) -> str | None:
@@ -265,21 +309,27 @@ def _is_commit(file: Path) -> bool:
 
 def _damaged_files(path: str, handle: DeltaTable, *, deep: bool) -> Iterator[tuple[str, str]]:
     """Yield the data files of a version that are not what the log says, and why."""
-    import pyarrow as pa
-
-    actions = pa.table(handle.get_add_actions(flatten=True)).select(["path", "size_bytes"])
-    for name, size in zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True):
-        file = Path(path, unquote(name))
+    for name, size in _files(handle):
+        file = Path(path, name)
         try:
             there = file.stat().st_size
         except FileNotFoundError as error:
-            yield unquote(name), f"cannot be read: {error.strerror}"
+            yield name, f"cannot be read: {error.strerror}"
             continue
         why = f"has {there:,} bytes instead of {size:,}" if there != size else None
         if why is None and deep:
             why = _damage(file)
         if why is not None:
-            yield unquote(name), why
+            yield name, why
+
+
+def _files(handle: DeltaTable) -> Iterator[tuple[str, int]]:
+    """Yield the data files of a version, with the bytes that its log says they have."""
+    import pyarrow as pa
+
+    actions = pa.table(handle.get_add_actions(flatten=True)).select(["path", "size_bytes"])
+    names, sizes = (actions[name].to_pylist() for name in actions.column_names)
+    yield from zip(map(unquote, names), sizes, strict=True)
 
 
 def _damage(file: Path) -> str | None:
