@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake, Settings
+from lakestream.errors import StreamError
 from tests.properties import loads, nexmark, tpch
 from tests.properties.followed import TABLES, without_spark
 from tests.properties.views import VIEWS, differences
@@ -110,6 +111,20 @@ def test_a_view_that_knew_no_groups_goes_on_without(lake: Lake) -> None:
     lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:20', 'b', 5)")
     assert [tick.rows_out for tick in lake.run().ticks] == [3]  # and that of the window that is open
     assert refreshed(lake, "by_site").startswith("incremental, by windows of ts: those")
+
+
+def test_a_table_that_is_made_again_with_another_type_is_not_taken_for_the_first_one(lake: Lake) -> None:
+    lake.sql(
+        f"{ROWS}; CREATE MATERIALIZED VIEW v AS SELECT m.amps, s.most FROM meters m JOIN sites s USING (site)"
+    )
+    lake.run()
+    lake.sql(
+        "DROP TABLE sites; CREATE TABLE sites (ts TIMESTAMP, site VARCHAR(4) COMPOSITE KEY, most BIGINT)"
+    )
+    lake.run()
+    assert "SOURCE_REPLACED" in str(lake.streams()[0].last_error)
+    with pytest.raises(StreamError, match=r"one of .*meters, .*sites gives a column of type bigint"):
+        lake.sql("RECALCULATE STREAM v RESYNC")
 
 
 def test_a_view_without_keys_is_computed_as_a_whole(lake: Lake) -> None:

@@ -813,7 +813,9 @@ def refuse_unfit(small: SmallPath, catalog: Catalog, record: StreamRecord, strea
     """
     _refuse_without_feed(stream, catalog)
     if said := other_results(small, record, stream):
-        raise StreamError("SOURCE_SCHEMA_CHANGED", f"{stream.source.info.path} {said}")
+        paths = sorted({stream.source.info.path, *(info.path for info in stream.tables.values())})
+        which = paths[0] if len(paths) == 1 else f"one of {', '.join(paths)}"
+        raise StreamError("SOURCE_SCHEMA_CHANGED", f"{which} {said}")
 
 
 def _way_to_feed(info: TableInfo) -> str:
