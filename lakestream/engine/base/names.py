@@ -13,6 +13,8 @@ from lakestream.storage.names.subtables import Subtables
 from lakestream.triggers.kinds import fragments_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.names.catalog import Catalog
@@ -75,36 +77,51 @@ def used_columns(info: TableInfo, used: frozenset[str] | None) -> tuple[str, ...
     return found or visible_columns(info)[:1]  # rows of a table without a time are counted all the same
 
 
-def relation_of(info: TableInfo, only: str | None, used: frozenset[str] | None = None) -> Relation:
-    """Return a table as calculations see it; rows of equal time are ordered by the rest of the key."""
+def relation_of(
+    info: TableInfo,
+    only: str | None,
+    used: frozenset[str] | None = None,
+    columns_then: Mapping[str, Sequence[str]] | None = None,
+) -> Relation:
+    """Return a table as calculations see it; rows of equal time are ordered by the rest of the key.
+
+    ``columns_then`` are those that ``*`` stands for, of the tables (``database.name``) of which it is known.
+    """
     ties = tuple(name for name in info.key if name != info.time_column)
     key = f"{info.database}.{info.name}"
     tags = frozenset(tag.name for tag in info.tags)
     types = {column.name.lower(): column.type.lower() for column in info.columns}
-    columns, own = used_columns(info, used), has_subtables(info)
+    then = (columns_then or {}).get(key)
+    columns, own = used_columns(info, used) if then is None else tuple(then), has_subtables(info)
     return Relation(key, columns, info.time_column, own, only, ties, types=types, tags=tags)
 
 
 class Names:
     """Finds tables by the names in a statement; a subtable stands for its rows of the super table.
 
-    ``used`` are the names of columns that the statement reads, None for all columns; ``zone`` is the time
-    zone of instants without one of their own.
+    ``used`` are the names of columns that the statement reads, None for all columns, which are then
+    ``columns_then`` where these are known; ``zone`` is the time zone of instants without one of their own.
     """
 
     def __init__(
-        self, catalog: Catalog, database: str, used: frozenset[str] | None = None, zone: str = "UTC"
+        self,
+        catalog: Catalog,
+        database: str,
+        used: frozenset[str] | None = None,
+        zone: str = "UTC",
+        columns_then: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.catalog = catalog
         self.database = database
         self.used = used
+        self.columns_then = columns_then
         self.zone = zone
         self.tables: dict[str, TableInfo] = {}
 
     def relation(self, database: str | None, name: str, version: AsOf | None = None) -> Relation:
         """Return what a calculation sees under a name; StatementError TABLE_NOT_FOUND, VERSION_NOT_FOUND."""
         info, only = self.find(database or self.database, name)
-        relation = relation_of(info, only, self.used)
+        relation = relation_of(info, only, self.used, self.columns_then)
         if version is not None:
             relation = at_version(self.catalog.handles, info, relation, version, self.zone)
         self.tables[relation.key] = info

@@ -45,7 +45,7 @@ from lakestream.triggers.assign import ORDER
 from lakestream.triggers.kinds import is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from lakestream.compute.windows.calculation import Calculation
     from lakestream.compute.windows.keyed.keys import Keys
@@ -78,18 +78,20 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
     floor_us: int | None = None,
     groups_view: bool = True,
     tells_folders: bool = True,
+    columns_then: Mapping[str, Sequence[str]] | None = None,
 ) -> Stream:
     """Resolve a definition against the lake; ``way`` and ``partial_types`` are what creation found.
 
     ``groups_view``: windows of a view are of groups where it groups by columns of its trigger table; those
     of one that was registered by a lakestream that knew none of that stay of all. ``tells_folders``: beside
     its rows a view says of what texts their folders are, which one that was registered before does not.
+    ``columns_then`` are the columns that its tables had at creation, where a ``*`` stands for them.
 
     Raises StatementError TABLE_NOT_FOUND or COLUMN_NOT_FOUND with the place in the statement.
     """
     database = definition.name.database or ""
     zone = definition.options.zone or zone
-    names = Names(catalog, database, names_used(definition), zone)
+    names = Names(catalog, database, names_used(definition), zone, columns_then)
     source = _source(definition.source, names, catalog, database)
     info, subtable = source.info, source.subtable
     if definition.options.one_table and has_subtables(info) and subtable is None:
@@ -106,7 +108,8 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
         )
     windowing = windowing_of(definition, source, zone)
     grid, assigner = windowing.grid, windowing.assigner
-    relation = relation_of(info, subtable, None if _takes_whole_rows(definition) else names.used)
+    used = None if _takes_whole_rows(definition) else names.used
+    relation = relation_of(info, subtable, used, columns_then)
     if assigner is not None:
         relation = replace(relation, order=ORDER)
     scope = Scope(
@@ -312,6 +315,7 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
         floor_us=record.floor_us,
         groups_view=bool(record.compiled.group_types),
         tells_folders=record.compiled.tells_folders,
+        columns_then=record.compiled.columns,
     )
     waiting = tuple(group.gid for group in record.waiting_groups)
     return replace(stream, group_types=record.compiled.group_types, waiting_groups=waiting)

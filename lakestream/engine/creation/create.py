@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.instants import newest_time, parse_instant, tells_newest
-from lakestream.engine.base.names import TBNAME, has_subtables
+from lakestream.engine.base.names import TBNAME, has_subtables, names_used
 from lakestream.engine.base.refused import refuse_unknown_functions, refused
 from lakestream.engine.creation.compile import compile_record, compile_stream
 from lakestream.engine.planning.analysis import analyse, analysis_error, check_results, other_results
@@ -280,9 +280,18 @@ class _Checked:
             result_types=tuple(self.result_types),
             group_types=tuple(self.group_types),
             reads=tuple(sorted(tables)),
+            columns=_columns_now(self.stream),
             tells_folders=self.stream.keys is not None and bool(self.stream.keys.folders),
             read_versions={name: catalog.handles.latest(info.path).version for name, info in tables.items()},
         )
+
+
+def _columns_now(stream: Stream) -> dict[str, tuple[str, ...]] | None:
+    """Return the columns of what a stream reads, where a ``*`` stands for them; None where none does."""
+    if names_used(stream.definition) is not None:
+        return None
+    relations = [stream.calculation.scope.source, *(read.relation for read in stream.calculation.reads)]
+    return {one.key: one.columns for one in relations if one.version is None}
 
 
 def _checked(
@@ -404,6 +413,8 @@ def _shape_of(stream: Stream, record: StreamRecord) -> OutputShape:
     """Return the columns that a registered stream's output has where the stream makes it."""
     found = record.compiled
     names, zone = stream.calculation.names, stream.zone
+    if len(names) != len(found.result_types):  # it was registered by a lakestream that did not note them
+        raise StreamError("SOURCE_SCHEMA_CHANGED", "* stands for other columns than when it was created")
     kept = kept_fields(stream)
     return output_shape(stream.definition, names, found.result_types, found.group_types, zone, kept)
 
@@ -418,7 +429,7 @@ def _fixed_of(record: StreamRecord, catalog: Catalog, info: TableInfo) -> dict[s
     """Return what tells the rows of a registered stream from others'; None: its tables have gone."""
     try:
         return _shape_there(compile_record(record, catalog), record, info).fixed
-    except StatementError:
+    except (StatementError, StreamError):
         return None
 
 

@@ -123,6 +123,7 @@ def _keys_of_stream(record: StreamRecord) -> Keys:
         **({} if record.resynced is None else {"floor_us": record.resynced.floor_us}),
         **_given(
             tells_folders=compiled.tells_folders or None,
+            columns=compiled.columns,
             format=record.form,
             current=record.current,
             output_name=record.output_name,
@@ -169,6 +170,10 @@ def _accepted(found: list[Any] | None) -> Accepted | None:
     return Accepted(found[0], None if found[1] is None else TablePosition(*found[1]))
 
 
+def _columns(found: dict[str, list[str]] | None) -> dict[str, tuple[str, ...]] | None:
+    return None if found is None else {table: tuple(names) for table, names in found.items()}
+
+
 def _compiled(saved: Keys) -> Compiled:
     return Compiled(
         way=saved.pop("way", ""),
@@ -179,6 +184,7 @@ def _compiled(saved: Keys) -> Compiled:
         reads=tuple(saved.pop("reads", ())),
         read_versions=saved.pop("read_versions", {}),
         tells_folders=saved.pop("tells_folders", False),
+        columns=_columns(saved.pop("columns", None)),
     )
 
 

@@ -23,7 +23,8 @@ class Compiled:
     ``way`` is how it sums windows up, ``exact`` whether late rows count, ``partial_types`` the types of what
     it sums windows up from, by name (None: nothing), ``result_types`` and ``group_types`` those of its
     columns. ``reads`` are the tables that it reads (``database.name``), ``read_versions`` their versions
-    at that time. ``tells_folders``: beside its rows a view says of what texts their folders are.
+    at that time, ``columns`` those that they had where a ``*`` stands for them. ``tells_folders``: beside its
+    rows a view says of what texts their folders are.
     """
 
     way: str
@@ -34,6 +35,7 @@ class Compiled:
     reads: tuple[str, ...] = ()
     read_versions: dict[str, int] = field(default_factory=dict)
     tells_folders: bool = False
+    columns: dict[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,36 @@ def test_what_a_star_cannot_stand_for_is_said(query: str, code: str, said: str) 
     assert refused.value.code == code
 
 
+def test_a_star_stands_for_the_columns_that_there_were(tmp_path: Path) -> None:
+    queries = (
+        "SELECT * FROM m",
+        "SELECT * FROM (SELECT *, v + 1 AS w FROM m) q",
+        "SELECT k, n FROM (SELECT k, max(v) AS n FROM (SELECT * FROM m) r GROUP BY k) q",
+    )
+    stream = "CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM m INTO o AS SELECT * FROM %%trows"
+    with without_spark():
+        with Lake(tmp_path) as lake:
+            lake.sql("CREATE TABLE m (ts TIMESTAMP, k VARCHAR(4) COMPOSITE KEY, v INT)")
+            lake.sql(
+                "; ".join(f"CREATE MATERIALIZED VIEW v{n} AS {query}" for n, query in enumerate(queries))
+            )
+            lake.sql(f"{stream}; INSERT INTO m VALUES ('2025-01-01', 'x', 1) ('2025-01-01', 'y', 3)")
+            lake.run()
+        with Lake(tmp_path) as lake:
+            lake.sql(
+                "ALTER TABLE m ADD COLUMN more INT; INSERT INTO m VALUES ('2025-01-01 01:00:00', 'x', 2, 7)"
+            )
+            lake.run()
+            assert [one.last_error for one in lake.streams()] == [None] * 4
+            assert sorted(lake.sql("SELECT k, v FROM v0").fetchall()) == [("x", 1), ("x", 2), ("y", 3)]
+            assert sorted(lake.sql("SELECT k, w FROM v1").fetchall()) == [("x", 2), ("x", 3), ("y", 4)]
+            assert sorted(lake.sql("SELECT * FROM v2").fetchall()) == [("x", 2), ("y", 3)]
+            assert lake.sql("SELECT count(*) FROM o").fetchall() == [(1,)]
+            lake.sql("CREATE OR REPLACE MATERIALIZED VIEW v0 AS SELECT * FROM m")
+            lake.run()
+            assert lake.sql("SELECT k, more FROM v0 WHERE more > 0").fetchall() == [("x", 7)]
+
+
 def test_columns_of_one_name_are_told_without_spark(tmp_path: Path) -> None:
     with without_spark(), Lake(tmp_path) as lake:
         lake.sql("CREATE TABLE m (ts TIMESTAMP, k VARCHAR(4) COMPOSITE KEY, v INT)")
