@@ -3,9 +3,11 @@
 ``python -m tests.properties.wide --count 100 --seed 7``. Each history has three Delta tables that others
 write (rows that are added, changed, merged, deleted, files that are put together, partitions of odd values),
 in one or two databases, a stream with EXACT(ALL) from one of them, and four views with joins, subqueries,
-UNION in each other, window functions, windows, sessions, and views over views and over what the stream
-writes, so that a change comes by several ways; its changes are cut into commits and ticks at random, with
-crashes between. In the end each view holds what DuckDB gives of its query over the tables as they are.
+UNION in each other, window functions, windows that overlap, sessions, stars, LATERAL VIEW, outer joins, and
+views over views and over what the stream writes, so that a change comes by several ways; some of the views'
+tables are partitioned. Its changes (rows written in the place of others, RESTORE and new columns too) are cut
+into commits and ticks at random, with crashes and REFRESH between. In the end each view holds what DuckDB
+gives of its query over the tables as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
@@ -150,13 +153,41 @@ class World:
             self.ids[name] = [one for one in ids if one not in some]
         elif what < 0.75:
             table.update(predicate=ours, updates={"v": self._value()})
-        elif what < 0.95:
+        elif what < 0.87:
             self._merge(table, name, some)
+        elif what < 0.9:
+            self._put_back(table, name)
+        elif what < 0.93:
+            self._overwrite(name, ours, some)
+        elif what < 0.95:
+            self._widen(table)
         else:
             table.optimize.compact()
 
+    def _put_back(self, table: DeltaTable, name: str) -> None:
+        """Put a table back by a commit, where it had the same columns then."""
+        before = DeltaTable(str(self.folder / name), version=max(table.version() - 1, 0))
+        if before.schema() == table.schema():
+            table.restore(before.version())
+            self.ids[name] = self.rows_of(name)["id"].to_pylist()
+
+    def _overwrite(self, name: str, ours: str, some: Sequence[int]) -> None:
+        """Write rows in the place of some, or of all."""
+        if self.random.random() < 0.5:
+            rows = pa.Table.from_pylist([{**self._row(), "id": one} for one in some], self.schema)
+            write_deltalake(str(self.folder / name), rows, mode="overwrite", predicate=ours)
+            return
+        self.ids[name] = []
+        write_deltalake(str(self.folder / name), self._rows(name, 2), mode="overwrite")
+
+    def _widen(self, table: DeltaTable) -> None:
+        """Give a table a column that no query reads."""
+        if len(table.schema().fields) == len(self.schema):
+            table.alter.add_columns([Field("more", PrimitiveType("integer"), nullable=True)])
+
     def _add(self, name: str) -> None:
-        write_deltalake(str(self.folder / name), self._rows(name, self.random.randint(1, 3)), mode="append")
+        rows = self._rows(name, self.random.randint(1, 3))
+        write_deltalake(str(self.folder / name), rows, mode="append", schema_mode="merge")
 
     def _merge(self, table: DeltaTable, name: str, some: Sequence[int]) -> None:
         rows = self._rows(name, 1).to_pylist() + [{**self._row(), "id": one} for one in some]
@@ -185,7 +216,7 @@ class World:
 
     def rows_of(self, name: str) -> pa.Table:
         """Return a table's rows, read by another one than lakestream."""
-        return DeltaTable(str(self.folder / name)).to_pyarrow_table()
+        return DeltaTable(str(self.folder / name)).to_pyarrow_table(columns=self.schema.names)
 
     def database(self) -> duckdb.DuckDBPyConnection:
         """Return the tables as DuckDB has them."""
@@ -238,6 +269,14 @@ class Drawing:
         """Draw a query."""
         ways: list[Callable[[], View]] = [self._united, self._named, self._grouped, self._top, self._rows]
         ways += [self._bucketed] + [self._of_views] * 2 * bool(self.views) + [self._total, self._sessions]
+        ways += [self._sets] * self.spark + [
+            self._outer,
+            self._scalar,
+            self._lagged,
+            self._exploded,
+            self._sliding,
+            self._starred,
+        ]
         ways += [self._diamond] * bool(self.views) + [self._of_stream] * 3 * self.reads_stream
         found = self.random.choice(ways)()
         if self.random.random() < 0.25:
@@ -365,6 +404,93 @@ class Drawing:
             ("low", "n"),
             f"SELECT min(ts) AS low, {aggregate} AS n FROM ({cut}) p GROUP BY session{key and f', {key}'}",
         )
+
+    def _outer(self) -> View:
+        a, b, c = self.random.sample(self.names, 3)
+        same = self._choose("p.k = q.k", "p.g = q.g", "p.k = q.k AND p.v > q.v")
+        side = self._choose("RIGHT", "FULL")
+        query = self._choose(
+            f"SELECT coalesce(p.k, q.k) AS k, p.v AS n FROM {a} p {side} JOIN {b} q ON {same}",
+            f"SELECT q.k, count(p.id) AS n FROM {a} p {side} JOIN {b} q ON {same} GROUP BY q.k",
+            f"SELECT r.k, q.v AS n FROM {a} p {side} JOIN {b} q ON {same} LEFT JOIN {c} r ON r.k = q.k",
+            f"SELECT k, v AS n FROM {a} EXCEPT ALL SELECT k, v FROM {b}",
+        )
+        return View(query, ("k", "n"))
+
+    def _sets(self) -> View:
+        a, b = self.random.sample(self.names, 2)
+        query = self._choose(
+            f"SELECT k, count(*) AS n FROM {a} GROUP BY ROLLUP (k)",
+            f"SELECT k, sum(v) AS n FROM {a} GROUP BY CUBE (k, g)",
+            f"SELECT g AS k, max(v) AS n FROM {a} GROUP BY GROUPING SETS ((k), (g), ())",
+            f"SELECT k, v AS n FROM {a} INTERSECT SELECT k, v FROM {b}",
+            f"SELECT k, avg(v) FILTER (WHERE v > 0) AS n FROM {a} GROUP BY k HAVING bool_or(v > 1)",
+        )
+        return View(query, ("k", "n"))
+
+    def _scalar(self) -> View:
+        a, b = self.random.sample(self.names, 2)
+        value = self._choose(
+            f"(SELECT max(x.v) FROM {b} x WHERE x.k = p.k)",
+            f"(SELECT count(*) FROM {b} x WHERE x.g = p.g)",
+            f"(SELECT sum(x.v) FROM {b} x)",
+            f"CASE WHEN p.v > 1 THEN p.id WHEN p.k IN (SELECT k FROM {b}) THEN -1 ELSE 0 END",
+        )
+        return View(f"SELECT p.k, {value} AS n FROM {a} p", ("k", "n"))
+
+    def _lagged(self) -> View:
+        source, names = self._sources()
+        order = ", ".join(f"{name}.id" for name in names)
+        value = self._choose(
+            "lag(p.v) OVER (PARTITION BY {by} ORDER BY {order})",
+            "lead(p.v, 2, -1) OVER (PARTITION BY {by} ORDER BY {order})",
+            "sum(p.v) OVER (PARTITION BY {by} ORDER BY {order} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+            "count(*) OVER (PARTITION BY {by}, p.v)",
+            "dense_rank() OVER (PARTITION BY {by} ORDER BY p.v NULLS FIRST)",
+        )
+        value = value.format(by=self._choose("p.k", "p.g"), order=order)
+        return View(f"SELECT p.k, {value} AS n FROM {source}", ("k", "n"))
+
+    def _exploded(self) -> View:
+        a, b = self.random.sample(self.names, 2)
+        view = f"{a} p LATERAL VIEW explode(array(p.v, p.id % 3)) e AS x"
+        rows = f"(SELECT *, unnest([v, id % 3]) AS x FROM {a}) p"
+        shown, group = self.random.choice(
+            [
+                ("p.k, x AS n", ""),
+                ("x AS k, count(*) AS n", " GROUP BY x"),
+                ("p.g AS k, max(x) AS n", " GROUP BY p.g"),
+            ]
+        )
+        where = self._choose("", " WHERE x > 0", f" WHERE x IN (SELECT v FROM {b})")
+        return View(f"SELECT {shown} FROM {view}{where}{group}", ("k", "n"),
+                    f"SELECT {shown} FROM {rows}{where}{group}")  # fmt: skip
+
+    def _sliding(self) -> View:
+        source = self._where(f"{self._choose(*self.names)} p")
+        length, offset = self._choose("2", "3"), self._choose("0", "20")
+        aggregate, key = self._choose("count(*)", "sum(p.v)", "max(p.id)"), self._choose("", ", p.k", ", p.g")
+        newest = f"time_bucket(INTERVAL 1 MINUTE, p.ts, INTERVAL {offset} SECOND)"
+        times = f"generate_series({newest} - INTERVAL {int(length) - 1} MINUTE, {newest}, INTERVAL 1 MINUTE)"
+        window = f"window(p.ts, '{length} minutes', '1 minute', '{offset} seconds')"
+        return View(
+            f"SELECT window.start AS low, {aggregate} AS n FROM {source} GROUP BY {window}{key}",
+            ("low", "n"),
+            f"SELECT low, {aggregate} AS n FROM (SELECT p.*, unnest({times}) AS low FROM {source}) p "
+            f"GROUP BY low{key}",
+        )
+
+    def _starred(self) -> View:
+        a, b = self.random.sample(self.names, 2)
+        side = self._choose("", "LEFT ")
+        query = self._choose(
+            f"SELECT p.* EXCEPT (ts, id, g, v), q.v AS n FROM {a} p {side}JOIN {b} q ON p.k = q.k",
+            f"SELECT * EXCEPT (m) FROM (SELECT k, g AS m, max(v) AS n FROM {a} GROUP BY k, g) d",
+            f"WITH d AS (SELECT k, v AS n FROM {a} WHERE v > 0) SELECT * FROM d",
+            f"SELECT * FROM (SELECT p.k, q.v AS n FROM {a} p {side}JOIN {b} q ON p.g = q.g) d WHERE n > 1",
+            f"SELECT g AS k, any_value(v) AS n FROM {a} GROUP BY g",
+        )
+        return View(query, ("k", "n"), query.replace("EXCEPT (", "EXCLUDE (").replace("any_value", "min"))
 
     def _of_stream(self) -> View:
         a, number = self._choose(*self.names), self._choose(*(f"v{one}" for one in self._known()), "")
@@ -520,6 +646,9 @@ class History:
         for _ in range(world.random.randint(1, 3)):
             world.change()
         with Lake(f"{folder}/lake", settings=_settings()) as lake:
+            views = [stream.name for stream in lake.streams() if stream.name.rpartition(".")[2] != "s"]
+            if views and world.random.random() < 0.2:
+                lake.sql(f"REFRESH MATERIALIZED VIEW {world.random.choice(views)}")
             if world.random.random() >= self.crashes:
                 lake.run()
                 return
