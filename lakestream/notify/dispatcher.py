@@ -129,9 +129,9 @@ class Dispatcher:
             _log.exception("events that were not sent are no longer in the outbox's log")
             self._seen = self._outbox.version
             return []
-        self._seen = max(seen, self._outbox.version)
         if batches:
             self._forget_sent()
+        self._seen = max(seen, self._outbox.version)  # not before: where that fails, they are seen again
         return batches
 
     def _forget_sent(self) -> None:

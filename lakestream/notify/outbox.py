@@ -26,7 +26,7 @@ from lakestream.storage.delta import (
     timestamp_literal,
 )
 from lakestream.storage.places.files import is_uri
-from lakestream.storage.records.keyed import damage_named, damaged
+from lakestream.storage.records.keyed import damage_named, damaged, refreshed
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.tables.copies import Batch as Copied
@@ -301,14 +301,8 @@ class Outbox:
         table = self._opened()
         if table is None:
             return None
-        before = table.version
-        try:
-            is_back = table.refresh() < before
-        except StorageError as error:
-            if error.code != "TABLE_NOT_FOUND":
-                raise
-            is_back = True
-        if is_back:
+        before, version = table.version, refreshed(table)
+        if version is None or version < before:
             self._table = None
         return self._opened()
 

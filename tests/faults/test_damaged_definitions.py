@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.lake import Lake
+from lakestream.notify import dispatcher
 from lakestream.settings import Settings
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.records.tokens import Scope, Tokens
@@ -202,6 +203,51 @@ def test_each_table_of_ours_leads_back_without_loss(story: Story, table: str, da
     assert story.repair() == []
     with pytest.raises(LakestreamError, match="TABLE_EXISTS"):
         story.lake.sql("CREATE TABLE m1 USING meters TAGS ('s1')")
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_process_at_work_goes_on_after_the_repair_of_another(
+    story: Story, table: str, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "RETRY_SECONDS", 0.1)
+    said = story.told()
+    story.come()
+    DAMAGES[damage](story.root / "_lakestream" / table)
+    said_of_it = ""
+    try:
+        story.come()
+    except StorageError as error:
+        said_of_it = error.code
+    assert said_of_it in ("", "REGISTRY_DAMAGED", "REGISTRY_REWOUND")
+    at_work, story.lake = story.lake, story.opened()
+    story.repair()
+    story.lake.close()
+    story.lake = at_work
+    story.come()
+    story.come()
+    assert story.states() == STATES
+    assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]
+    assert story.results() == [*range(story.minute - 1)]
+    assert story.told() == said
+    assert story.repair() == []
+
+
+@pytest.mark.parametrize("table", ["plans", "progress"])
+@pytest.mark.parametrize("damage", ["folder gone", "log gone"])
+def test_a_process_at_work_goes_on_without_the_records_of_ticks(
+    story: Story, table: str, damage: str
+) -> None:
+    """As one that begins then does: what they had is told by the outputs, or the stream is computed anew."""
+    story.come()
+    DAMAGES[damage](story.root / "_lakestream" / table)
+    story.come()
+    assert set(story.repair()) == ({"main.s", "main.other"} if table == "progress" else set())
+    story.come()
+    story.come()
+    assert story.states() == STATES
+    assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]
+    assert story.repair() == []
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(32), b"[1]", b'{"format": 1, "timez'])

@@ -85,6 +85,17 @@ def damage_named(path: str) -> Iterator[None]:
         raise damaged(path, first_line(error)) from error
 
 
+def refreshed(table: Table) -> int | None:
+    """Return the latest version of a system table, None where it is gone; raises REGISTRY_DAMAGED."""
+    try:
+        with damage_named(table.path):
+            return table.refresh()
+    except StorageError as error:
+        if error.code != "TABLE_NOT_FOUND":
+            raise
+        return None
+
+
 def damaged(path: str, why: str) -> StorageError:
     """Return the error REGISTRY_DAMAGED of a system table."""
     return StorageError(
@@ -180,10 +191,14 @@ class KeyedTable:
                 if self._copies is not None and self._copies.are_kept():
                     raise damaged(self.path, "it is gone")
                 return -1
-            with damage_named(self.path):
-                if self._table is None:
+            if self._table is None:
+                with damage_named(self.path):
                     self._table = Table.open(self.path)
-                return self._table.refresh()
+            version = refreshed(self._table)
+            if version is None:
+                self._let_go()
+                return self.mark()
+            return version
 
     def _let_go(self) -> None:
         self._opened_as, self._table, self._is_writable = _put_back[self.path], None, False
@@ -201,7 +216,8 @@ class KeyedTable:
             if self._table is None:
                 return self._rows
             if version != self._version:
-                if self._copies is not None and self._version < 0 and self._copies.version() > version:
+                is_older = version < self._version or self._version < 0
+                if self._copies is not None and is_older and self._copies.version() > version:
                     raise rewound(self.path, f"there are copies of version {self._copies.version()}")
                 with damage_named(self.path):
                     last_said(self.path, self._version, version)

@@ -17,7 +17,7 @@ from deltalake.exceptions import CommitFailedError
 from lakestream.errors import LakestreamError
 from lakestream.language.quoting import delta_text
 from lakestream.storage.places import files
-from lakestream.storage.records.keyed import damage_named, open_system, rows_of, was_written
+from lakestream.storage.records.keyed import damage_named, open_system, refreshed, rows_of, was_written
 from lakestream.storage.records.tick import Progress, TickPlan
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.tables.durable import committing
@@ -164,8 +164,13 @@ class TickLog(Generic[_Tick]):
     def _latest(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
         table = self._opened()
-        with damage_named(self._path):
-            return -1 if table is None else table.refresh()
+        if table is None:
+            return -1
+        version = refreshed(table)
+        if version is None:  # it is gone: go on as who opens the lake now
+            self._table, self._last, self._read_at, self._own_commits = None, {}, -1, 0
+            return self._latest()
+        return version
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
