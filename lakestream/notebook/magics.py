@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
@@ -19,6 +20,8 @@ from lakestream.notebook.progress import CellProgress
 from lakestream.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from IPython.core.interactiveshell import InteractiveShell
 
 _LAKE = "./lake"
@@ -34,11 +37,16 @@ class LakeMagics(Magics):
 
     @line_magic
     def lake(self, line: str) -> Lake:
-        """Open a lake in the place of the one before, and return it: ``%lake [PATH]``."""
-        if line.strip():
-            self.close()
-            self._lake = Lake(line.strip())
-        return self._opened()
+        """Open a lake in the place of the one before, and return it: ``%lake [PATH]``.
+
+        One that cannot be opened leaves that one.
+        """
+        with _told():
+            if line.strip():
+                opened = Lake(line.strip())
+                self.close()
+                self._lake = opened
+            return self._opened()
 
     @magic_arguments()
     @argument("name", nargs="?", help="a variable that the result is kept in")
@@ -68,20 +76,19 @@ class LakeMagics(Magics):
         said = self._run(cell, "tdengine").message
         lake = self._opened()
         name = str(statement.definition.name.within(lake.database))
-        with CellProgress(said) as progress:
+        with CellProgress(said) as progress, _told():
             run = lake.run(on_tick=progress.on_tick, streams=[name])
         if run.failed:
             raise UsageError(f"{name}: {run.failed[-1].error}")
-        rows = lake.newest_results(name, given.rows)
+        with _told():
+            rows = lake.newest_results(name, given.rows)
         display(Result(arrow=rows))
         if not given.no_chart and rows.num_rows:
             display(chart(rows))
 
     def _run(self, cell: str, dialect: str) -> Result:
-        try:
+        with _told():
             return self._opened().sql(cell, dialect)
-        except LakestreamError as error:
-            raise UsageError(error.render()) from None
 
     def _opened(self) -> Lake:
         """Return the lake; it is opened, and made, on first need."""
@@ -96,12 +103,19 @@ class LakeMagics(Magics):
             self._lake = None
 
 
-def _read(cell: str) -> model.CreateStream:
-    """Return the statement of a cell. Raises UsageError for another one than CREATE STREAM."""
+@contextmanager
+def _told() -> Iterator[None]:
+    """Have what is wrong said with its place, without a traceback."""
     try:
-        statement = parse_statement(cell)
+        yield
     except LakestreamError as error:
         raise UsageError(error.render()) from None
+
+
+def _read(cell: str) -> model.CreateStream:
+    """Return the statement of a cell. Raises UsageError for another one than CREATE STREAM."""
+    with _told():
+        statement = parse_statement(cell)
     if not isinstance(statement, model.CreateStream):
         raise UsageError("%%stream takes one CREATE STREAM; %%sql takes all statements")
     return statement

@@ -179,3 +179,11 @@ def test_without_spark_the_message_names_the_extra(monkeypatch: pytest.MonkeyPat
     with pytest.raises(PrerequisiteError) as caught:
         jars.find_jars(None)
     assert (caught.value.code, caught.value.hint) == ("SPARK_MISSING", "pip install 'lakestream[spark]'")
+
+
+def test_jars_of_another_version_are_named(tmp_path: Path) -> None:
+    (tmp_path / "io.delta_delta-spark_4.0_2.13-4.0.0.jar").touch()
+    with pytest.raises(PrerequisiteError) as caught:
+        jars.find_jars(tmp_path)
+    assert caught.value.code == "JARS_MISSING"
+    assert "of another version io.delta_delta-spark_4.0_2.13-4.0.0.jar" in caught.value.message

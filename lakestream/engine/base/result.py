@@ -146,22 +146,27 @@ class Result:
 
     def show(self, limit: int = SHOWN_ROWS) -> None:
         """Print the first rows as a table on standard output, and the message."""
+        sys.stdout.write(f"{self._text(limit)}\n")
+
+    def __repr__(self) -> str:
+        """Return what :meth:`show` prints: what a shell of Python's shows of a statement."""
+        return self._text(SHOWN_ROWS)
+
+    def _text(self, limit: int) -> str:
+        if not self.columns:
+            return self.message
         from rich.console import Console
         from rich.table import Table
 
-        if not self.columns:
-            sys.stdout.write(f"{self.message}\n")
-            return
         table = Table(*self.columns)
         rows = self.fetchall()
         for row in rows[:limit]:
             table.add_row(*("" if value is None else str(value) for value in row))
         console = Console(markup=False, highlight=False)
-        console.print(table)
-        if len(rows) > limit:
-            console.print(f"{len(rows) - limit:,} more rows")
-        if self.message:
-            sys.stdout.write(f"{self.message}\n")
+        with console.capture() as shown:
+            console.print(table)
+        more = f"{len(rows) - limit:,} more rows" if len(rows) > limit else ""
+        return "\n".join(filter(None, [shown.get().rstrip("\n"), more, self.message]))
 
 
 def _html_cell(value: object) -> str:

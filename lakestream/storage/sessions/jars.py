@@ -116,8 +116,12 @@ def find_store_jars(delta: list[Path], folder: Path | None, watch: Watch = say_s
 
 
 def _missing(folder: Path, needed: Jars) -> NoReturn:
+    others = sorted(one.name for one in folder.glob(f"*{needed.jar.partition('_')[0]}*.jar"))
+    beside = f", of another version {others[0]}" if others else ""
     raise PrerequisiteError(
-        "JARS_MISSING", f"{folder} has no {needed.jar}", hint="leave `jars` out to have them resolved"
+        "JARS_MISSING",
+        f"{folder} has no {needed.jar}{beside}",
+        hint="leave `jars` out to have those resolved that go with the packages installed here",
     )
 
 

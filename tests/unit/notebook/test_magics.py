@@ -112,3 +112,23 @@ def test_a_chart_has_a_line_for_each_number_by_group() -> None:
     assert drawn["spec"]["transform"][0]["fold"] == ["n.of", "price"]
     with pytest.raises(StatementError, match="NOTHING_TO_CHART"):
         chart(pa.table({"hall": ["A"]}))
+
+
+def test_a_lake_that_cannot_be_opened_is_told_and_leaves_the_one_before(run: Notebook) -> None:
+    run(TABLES)
+    refused = run("%lake /proc/nothing")
+    assert refused.stderr.startswith("UsageError: error[LAKE_NOT_WRITABLE]")
+    assert "Traceback" not in refused.stderr + refused.stdout
+    assert run("%%sql\nSELECT count(*) AS n FROM power").stderr == ""
+    assert repr(run.shell.run_line_magic("lake", "")).startswith("Lake('/")
+
+
+def test_a_shell_without_html_shows_the_rows_too() -> None:
+    rows = Result(["name", "n"], [("a", 1), ("b", None)], message="two")
+    assert repr(rows).splitlines()[-1] == "two"
+    assert [line.split("│")[1:3] for line in repr(rows).splitlines() if "│" in line] == [
+        [" a    ", " 1 "],
+        [" b    ", "   "],
+    ]
+    assert "5 more rows" in repr(Result(["n"], [(1,)] * 105))
+    assert repr(Result(message="created table main.t")) == "created table main.t"
