@@ -106,10 +106,6 @@ class Lake:
         self._statements = Statements(self._at)
         self._rounds = Rounds(self._at, self._statements.streams)
 
-    def __repr__(self) -> str:
-        """Return how it may be opened again."""
-        return f"Lake({self.root!r})"
-
     @property
     def root(self) -> str:
         """The path or URI of the lake."""

@@ -118,6 +118,8 @@ def _show(
     if session.json and not follow:
         print_json({name: found})
         return
+    if not found and not follow:
+        click.echo(f"no {'ticks' if name == 'runs' else name}", err=True)
     _echo(session, found, line)
 
 

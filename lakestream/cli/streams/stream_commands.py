@@ -94,6 +94,8 @@ def _verify_many(session: Session, found: list[Verification]) -> int:
     if session.json:
         print_json({"holds": holds, "streams": [_as_json(verification) for verification in found]})
     else:
+        if not found:
+            click.echo("no streams", err=True)
         for verification in found:
             click.echo(f"{verification.stream}:")
             _show_verification(verification)

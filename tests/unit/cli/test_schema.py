@@ -125,3 +125,15 @@ def test_documents_of_a_lake(ask: Callable[..., str], command: str) -> None:
     words = shlex.split(command)
     name = " ".join(words[:2]) if words[0] in {"job", "token", "config"} else words[0]
     check(name, ask(*words))
+
+
+def test_no_command_is_silent_on_an_empty_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = str(tmp_path / "lake")
+    CliRunner().invoke(cli, ["--lake", lake, "init"])
+    going_on = {"serve", "sql", "completion"}
+    for command in {*commands(cli)} - going_on:
+        arguments = [str(tmp_path / "kept")] if command == "backup" else []
+        asked = CliRunner().invoke(cli, ["--lake", lake, *command.split(), *arguments])
+        assert asked.output.strip(), command
+        assert asked.exception is None or isinstance(asked.exception, SystemExit), (command, asked.exception)

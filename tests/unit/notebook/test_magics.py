@@ -120,7 +120,6 @@ def test_a_lake_that_cannot_be_opened_is_told_and_leaves_the_one_before(run: Not
     assert refused.stderr.startswith("UsageError: error[LAKE_NOT_WRITABLE]")
     assert "Traceback" not in refused.stderr + refused.stdout
     assert run("%%sql\nSELECT count(*) AS n FROM power").stderr == ""
-    assert repr(run.shell.run_line_magic("lake", "")).startswith("Lake('/")
 
 
 def test_a_shell_without_html_shows_the_rows_too() -> None:
