@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -301,6 +302,32 @@ def attached(port: int, lake: Path) -> int:
     )
     assert ran.returncode == 0, ran.stderr
     return int(ran.stdout)
+
+
+def test_a_full_disk_is_said_to_who_asks_and_passes(tmp_path: Path) -> None:
+    root = str(tmp_path / "lake")
+    assert lakestream(root, "init").returncode == 0
+    serving = Serving(root, tmp_path / "log")
+    try:
+        url = serving.url()
+        assert lakestream(root, "sql", TABLES).returncode == 0
+        _, most = resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        for statement in ("INSERT INTO power VALUES ('2025-01-01 08:10:00', 700)", "CREATE DATABASE d"):
+            refused = lakestream(root, "sql", statement)
+            assert (refused.returncode, "IO_ERROR" in refused.stderr) == (74, True), refused.stderr
+            assert "hint: allow the process larger files" in refused.stderr
+        assert lakestream(root, "sql", "SELECT count(*) FROM power").returncode == 0
+        resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE, (most, most))
+        for hour in ("08", "09"):
+            inserted = lakestream(root, "sql", f"INSERT INTO power VALUES ('2025-01-01 {hour}:10:00', 700)")
+            assert inserted.returncode == 0, inserted.stderr
+        serving.until(lambda: get(f"{url}/api/streams/main/hourly")["rows_out"] == 1)
+        assert serving.end(signal.SIGTERM) == 0
+    finally:
+        serving.process.kill()
+        serving.process.wait()
+    checked = lakestream(root, "check")
+    assert (checked.returncode, checked.stdout) == (0, "nothing is wrong\n")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakestream.errors import BusyError
+from lakestream.storage.tables.table import refusals_named
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -146,7 +147,8 @@ class Statements:
         self._own.yes = yes
         turn.lake = self._own.lake
         turn.query.waits = False
-        return work(self._own.lake)
+        with refusals_named():
+            return work(self._own.lake)
 
     def _interrupt(self, running: Future[Any], turn: _Turn) -> None:
         """Have a statement end: take it out of the queue, or fail what it computes, again and again."""

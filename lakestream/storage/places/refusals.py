@@ -107,6 +107,7 @@ _OF_A_DISK = (
         re.compile(r"Permission denied|not permitted|Read-only file system"),
         "let the user of this process read and write there",
     ),
+    (re.compile(r"File too large"), "allow the process larger files: ulimit -f"),
     (re.compile(r"Too many open files"), "allow the process more open files: ulimit -n"),
 )
 

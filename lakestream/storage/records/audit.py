@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from lakestream.covered import redacted_text
 from lakestream.errors import LakestreamError
 from lakestream.storage.records.keyed import compact, damage_named, open_system, was_written
 from lakestream.storage.rows.reading import read_arrow, timestamp_literal
-from lakestream.storage.tables.table import Table
+from lakestream.storage.tables.table import Table, first_line
 from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import append, delete_where
 
@@ -30,6 +31,7 @@ COLUMNS = {
     "outcome": "string",
     "seconds": "double",
 }
+_log = logging.getLogger(__name__)
 _LONGEST = 10_000
 _FILES = 50
 
@@ -59,7 +61,10 @@ class Audit:
             self.note(who, client, did, outcome, self._clock.monotonic() - begun)
 
     def note(self, who: str, client: str, did: str, outcome: str, seconds: float = 0.0) -> None:
-        """Write one row, and put the table's files together now and then."""
+        """Write one row, and put the table's files together now and then.
+
+        What was done stays done: a row that cannot be written is in the log instead.
+        """
         import pyarrow as pa
 
         row: dict[str, Any] = {
@@ -71,8 +76,14 @@ class Audit:
             "seconds": seconds,
         }
         with self._turn:
-            table = self._table = self._table or open_system(self._path, COLUMNS)
-            append(table, pa.Table.from_pylist([row], schema=table.schema))
+            try:
+                table = self._table = self._table or open_system(self._path, COLUMNS)
+                append(table, pa.Table.from_pylist([row], schema=table.schema))
+            except Exception as error:  # noqa: BLE001 - of the disk, of delta-rs, or of damage
+                self._table = None
+                said = {key: row[key] for key in ("who", "client", "did", "outcome")}
+                _log.error("not in the audit (%s): %s", first_line(error), said)
+                return
             with behind_commit(self._path):
                 compact(table, _FILES)
 

@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake.exceptions import DeltaError
 
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
 from lakestream.engine.base.instants import to_micros
+from lakestream.errors import StatementError
+from lakestream.storage.records import audit as audits
 from lakestream.storage.records.audit import Audit
 
 if TYPE_CHECKING:
@@ -37,6 +40,29 @@ def test_what_is_old_goes(tmp_path: Path) -> None:
         assert noted(audit) == ["second", "third"]
         audit.note("anyone", "::1", "fourth", "ok")
         assert noted(audit) == ["fourth", "second", "third"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), DeltaError("no space")])
+def test_what_cannot_be_noted_is_done_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    with Lake(tmp_path / "lake") as lake:
+        audit = Audit(lake._at.layout, ManualClock(START))
+        with monkeypatch.context() as patched:
+            patched.setattr(audits, "append", full)
+            with pytest.raises(StatementError, match="SYNTAX"), audit.noting("ann", "::1", "SELEC"):
+                raise StatementError("SYNTAX", "bad")
+            with audit.noting("ann", "::1", "NOTIFY('https://x.example/?key=s3cret')"):
+                pass
+        assert "'who': 'ann'" in caplog.text
+        assert "'outcome': 'SYNTAX'" in caplog.text
+        assert "s3cret" not in caplog.text
+        with audit.noting("ann", "::1", "third"):
+            pass
+        assert noted(audit) == ["third"]
 
 
 @pytest.mark.parametrize(("keep", "left"), [(86_400, ["new"]), (0, [])])
