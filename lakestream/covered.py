@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-_IN_TEXT = re.compile(r"(?i)\bwss?://(?:[^'\"\s]|''|\"\")*")
+_SOCKETS = re.compile(r"(?i)\bwss?://(?:[^'\"\s]|''|\"\")*")
+_TARGETS = re.compile(r"(?i)\b(?:wss?|https?)://(?:[^'\"\s]|''|\"\")*")
+_TELLS = re.compile(r"(?i)\bnotify\b")
 _PARTS = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^/?#@]*@)?(?P<place>[^?#]*)(?P<more>.*)", re.DOTALL
 )
@@ -53,8 +55,15 @@ def with_secrets(url: str, secrets: Mapping[str, SecretStr]) -> str:
 
 
 def redacted_text(text: str) -> str:
-    """Return a text with the urls of websockets in it as they may be shown; nothing in it moves."""
-    return _IN_TEXT.sub(lambda found: redacted(found[0]), text)
+    """Return a text with the urls in it that somebody is told by as they may be shown; nothing in it moves.
+
+    They are those of websockets, and of webhooks where the text has a NOTIFY: other texts may be about pages.
+
+    >>> redacted_text("… NOTIFY('https://hooks.example.com/T0/key') ON (WINDOW_CLOSE)")
+    "… NOTIFY('https://hooks.example.com/******') ON (WINDOW_CLOSE)"
+    """
+    urls = _TARGETS if _TELLS.search(text) else _SOCKETS
+    return urls.sub(lambda found: redacted(found[0]), text)
 
 
 def redacted_values(values: Mapping[str, str]) -> dict[str, str]:
