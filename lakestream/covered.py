@@ -57,7 +57,8 @@ def with_secrets(url: str, secrets: Mapping[str, SecretStr]) -> str:
 def redacted_text(text: str) -> str:
     """Return a text with the urls in it that somebody is told by as they may be shown; nothing in it moves.
 
-    They are those of websockets, and of webhooks where the text has a NOTIFY: other texts may be about pages.
+    They are those of websockets, and of webhooks where the text has a NOTIFY, which refuses them: other
+    texts may be about pages.
 
     >>> redacted_text("… NOTIFY('https://hooks.example.com/T0/key') ON (WINDOW_CLOSE)")
     "… NOTIFY('https://hooks.example.com/******') ON (WINDOW_CLOSE)"
