@@ -115,7 +115,8 @@ _OF_A_DISK = (
 def system_message(error: OSError) -> str:
     """Return what the operating system refused, and of which file where it says so."""
     message = error.strerror or str(error)
-    return f"{error.filename}: {message}" if error.filename else message
+    where = " -> ".join(str(name) for name in (error.filename, error.filename2) if name)
+    return f"{where}: {message}" if where else message
 
 
 def disk_remedy(said: str) -> str:

@@ -144,6 +144,11 @@ FULL = "Generic LocalFileSystem error\n \x1b[31m↳\x1b[0m Unable to copy\n ↳ 
             "allow the process more open files: ulimit -n",
         ),
         (OSError(5, "Input/output error"), "Input/output error", ""),
+        (
+            OSError(28, "No space left on device", "/a", None, "/b"),
+            "/a -> /b: No space left on device",
+            "make room on that disk",
+        ),
     ],
 )
 def test_what_a_disk_refuses_is_said_in_a_line_with_what_to_do(error: OSError, said: str, hint: str) -> None:
