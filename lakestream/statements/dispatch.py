@@ -55,6 +55,7 @@ class Statements:
         """Run a statement. Raises LakestreamError for what cannot be accepted."""
         try:
             with refusals_named():
+                self._at.layout.refuse_gone()
                 return self._run(statement)
         except LakestreamError as error:
             if error.place is None and error.missing:

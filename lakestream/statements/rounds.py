@@ -105,6 +105,7 @@ class Rounds:
         ended: Callable[[], None] | None = None,
     ) -> list[TickReport]:
         """Run one round; see :meth:`lakestream.lake.Lake.tick_once`."""
+        self.at.layout.refuse_gone()
         self._hearing = ended
         try:
             reports = self._begun(self._everything, on_tick)
@@ -265,6 +266,7 @@ class Rounds:
         """Process everything available; see :meth:`lakestream.lake.Lake.run`."""
         if until != "idle":
             raise ValueError('run() goes on until "idle"')
+        self.at.layout.refuse_gone()
         check_settings(self.at.settings)
         if streams is None:
             return self._run_until_idle(on_tick, self._everything)

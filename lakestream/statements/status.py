@@ -133,7 +133,8 @@ def _held(at: Workspace) -> list[Delivery]:
 
 
 def stream_statuses(at: Workspace) -> list[StreamStatus]:
-    """Return the state of every stream; starts no Spark."""
+    """Return the state of every stream; starts no Spark. Raises StorageError LAKE_GONE."""
+    at.layout.refuse_gone()
     last = at.registry.last_of_all()
     seen: dict[str, tuple[int | None, str | None]] = {}
     jobs = [job for job in at.registry.recalculations() if job.is_open]

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from lakestream.clock import SystemClock
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.lake import Lake
 from lakestream.notify import dispatcher
 from lakestream.settings import Settings
 from lakestream.storage.places.layout import Layout
+from lakestream.storage.records.audit import Audit
 from lakestream.storage.records.tokens import Scope, Tokens
 from tests.notify.catcher import Catcher
 
@@ -165,6 +167,11 @@ def entries(table: Path) -> list[Path]:
     return sorted(table.glob("_delta_log/*.json"))
 
 
+def unlink(*files: Path) -> None:
+    for file in files:
+        file.unlink()
+
+
 def half(*files: Path) -> None:
     for file in files:
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
@@ -177,7 +184,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "newest entry torn": lambda table: half(entries(table)[-1]),
     "first entry torn": lambda table: half(entries(table)[0]),
     "an entry empty": lambda table: entries(table)[-2].write_bytes(b""),
-    "an entry gone": lambda table: entries(table)[-2].unlink(),
+    "an entry gone": lambda table: unlink(entries(table)[-2], *table.glob("_delta_log/*checkpoint*")),
     "all rows torn": lambda table: half(*table.glob("*.parquet")),
 }
 
@@ -244,6 +251,30 @@ def test_a_process_at_work_goes_on_without_the_records_of_ticks(
     story.come()
     assert set(story.repair()) == ({"main.s", "main.other"} if table == "progress" else set())
     story.come()
+    story.come()
+    assert story.states() == STATES
+    assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]
+    assert story.repair() == []
+
+
+def test_a_lake_that_is_gone_under_a_process_at_work_is_waited_for(story: Story) -> None:
+    """As where its disk is not mounted: nothing is made in its place, and nothing is empty."""
+    story.come()
+    away = story.root.rename(story.root.with_name("away"))
+    for asked in (
+        lambda: story.lake.sql("SHOW STREAMS"),
+        lambda: story.lake.sql("SELECT * FROM a"),
+        lambda: story.lake.sql("CREATE DATABASE d"),
+        lambda: story.lake.insert("a", [{"ts": "2026-01-01", "v": 1}]),
+        story.lake.run,
+        story.lake.streams,
+    ):
+        with pytest.raises(StorageError, match="LAKE_GONE"):
+            asked()
+        assert not story.root.exists()
+    Audit(Layout(str(story.root)), SystemClock()).note("ann", "::1", "what is only in the log", "ok")
+    assert not story.root.exists()
+    away.rename(story.root)
     story.come()
     assert story.states() == STATES
     assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]

@@ -169,6 +169,18 @@ class Layout:
             return False
         return True
 
+    def refuse_gone(self) -> None:
+        """Raise StorageError LAKE_GONE where an open lake on a local disk is not there any more.
+
+        It is so where its disk is not mounted, or somebody moved it: nothing is to be made in its place.
+        """
+        if self.is_local and not self.exists():
+            raise StorageError(
+                "LAKE_GONE",
+                f"the lake at {self.root} is not there any more",
+                hint="put it back, or mount its disk: all goes on then",
+            )
+
     def make_folders(self) -> None:
         """Make the lake's own folders where they are not there. Raises LakeError LAKE_NOT_WRITABLE."""
         if self.is_local:

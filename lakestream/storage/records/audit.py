@@ -40,7 +40,7 @@ class Audit:
     """Notes what changes a lake by a request; ``did`` is the statement, urls without their secrets."""
 
     def __init__(self, layout: Layout, clock: Clock) -> None:
-        self._path = layout.system_path("audit")
+        self._layout, self._path = layout, layout.system_path("audit")
         self._clock = clock
         self._turn = threading.Lock()
         self._table: Table | None = None
@@ -77,6 +77,7 @@ class Audit:
         }
         with self._turn:
             try:
+                self._layout.refuse_gone()
                 table = self._table = self._table or open_system(self._path, COLUMNS)
                 append(table, pa.Table.from_pylist([row], schema=table.schema))
             except Exception as error:  # noqa: BLE001 - of the disk, of delta-rs, or of damage
