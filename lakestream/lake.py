@@ -252,7 +252,6 @@ class Lake:
         from lakestream.engine.reading.frames import rows_given
         from lakestream.storage.tables.table import refusals_named
 
-        self._at.layout.refuse_gone()
         given = rows_given(rows)
         if table.startswith(f"{ROOT}."):
             return self._at.tree.insert(table, given)

@@ -295,7 +295,11 @@ class Workspace:
         return name.database or self.database
 
     def named(self, name: str) -> TableInfo:
-        """Return the table of a name, ``t`` or ``db.t``. Raises StatementError TABLE_NOT_FOUND."""
+        """Return the table of a name, ``t`` or ``db.t``.
+
+        Raises StatementError TABLE_NOT_FOUND, StorageError LAKE_GONE.
+        """
+        self.layout.refuse_gone()
         database, _, table = name.rpartition(".")
         return self.catalog.table(database or self.database, table)
 
