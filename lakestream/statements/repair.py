@@ -167,8 +167,11 @@ class Repair:
         """Take the streams as they are listed, and have each computed anew; yield what was done."""
         for record in self.at.registry.accept_streams():
             with suppress(LakestreamError):  # one that cannot be says so when it ticks
-                self.streams.request(record, None)
-                yield f"queued: the next round computes {record.full_name} anew"
+                yield self._compute_anew(record)
+
+    def _compute_anew(self, record: StreamRecord) -> str:
+        self.streams.request(record, None)
+        return f"queued: the next round computes {record.full_name} anew"
 
     def _mend(self, finding: Finding) -> list[str]:
         aside = self.at.layout.system_path(f"{_ASIDE}/{finding.where}")
@@ -192,8 +195,7 @@ class Repair:
         """Have the streams that read a table go by what it has now; yield what was done."""
         for record in self._streams():
             if table in record.sources:
-                self.streams.request(record, None)
-                yield f"queued: the next round computes {record.full_name} anew"
+                yield self._compute_anew(record)
 
     def _write_outbox(self, aside: str) -> list[str]:
         """Make the outbox anew, and return what was done. Raises BusyError while another process sends."""

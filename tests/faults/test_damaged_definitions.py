@@ -135,6 +135,12 @@ class Story:
         rows = self.lake.sql(f"SELECT t FROM {table} WHERE t IS NOT NULL ORDER BY w").fetchall()
         return [row[0] for row in rows]
 
+    def is_whole(self) -> None:
+        """See that all streams are as they are to be, with all rows, and nothing is found damaged."""
+        assert self.states() == STATES
+        assert self.totals("o") == self.totals("oo") == [*range(self.minute - 1)]
+        assert self.repair() == []
+
     def repair(self) -> list[str]:
         """Repair what is found until there is nothing more; return where it was."""
         places: list[str] = []
@@ -203,11 +209,9 @@ def test_each_table_of_ours_leads_back_without_loss(story: Story, table: str, da
     assert f"_lakestream/{table}" in story.repair()
     story.reopen()
     story.come()
-    assert story.states() == STATES
-    assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]
+    story.is_whole()
     assert story.results() == [*range(story.minute - 1)]
     assert story.told() == said
-    assert story.repair() == []
     with pytest.raises(LakestreamError, match="TABLE_EXISTS"):
         story.lake.sql("CREATE TABLE m1 USING meters TAGS ('s1')")
 
@@ -233,11 +237,9 @@ def test_a_process_at_work_goes_on_after_the_repair_of_another(
     story.lake = at_work
     story.come()
     story.come()
-    assert story.states() == STATES
-    assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]
+    story.is_whole()
     assert story.results() == [*range(story.minute - 1)]
     assert story.told() == said
-    assert story.repair() == []
 
 
 @pytest.mark.parametrize("table", ["plans", "progress"])
@@ -252,9 +254,7 @@ def test_a_process_at_work_goes_on_without_the_records_of_ticks(
     assert set(story.repair()) == ({"main.s", "main.other"} if table == "progress" else set())
     story.come()
     story.come()
-    assert story.states() == STATES
-    assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]
-    assert story.repair() == []
+    story.is_whole()
 
 
 def test_a_lake_that_is_gone_under_a_process_at_work_is_waited_for(story: Story) -> None:
@@ -276,9 +276,7 @@ def test_a_lake_that_is_gone_under_a_process_at_work_is_waited_for(story: Story)
     assert not story.root.exists()
     away.rename(story.root)
     story.come()
-    assert story.states() == STATES
-    assert story.totals("o") == story.totals("oo") == [*range(story.minute - 1)]
-    assert story.repair() == []
+    story.is_whole()
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(32), b"[1]", b'{"format": 1, "timez'])
