@@ -6,11 +6,13 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from lakestream.errors import StorageError
 from lakestream.lake import Lake
+from lakestream.storage.writes.mending import mend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,3 +170,20 @@ def test_a_log_that_was_cleared_up_to_what_was_taken_is_no_damage(story: Story) 
     story.lake.run()
     assert story.state() == "Running"
     assert story.sums("oa") == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_where_commits_have_times_none_is_gone_without(tmp_path: Path, checkpointed: bool) -> None:
+    """A commit that changes nothing would have none."""
+    table, aside = tmp_path / "t", tmp_path / "aside"
+    for number in range(6):
+        write_deltalake(str(table), pa.table({"n": [number]}), mode="append")
+    first = table / "_delta_log" / f"{0:020}.json"
+    timed = '"configuration":{"delta.enableInCommitTimestamps":"true"}'
+    assert '"configuration":{}' in first.read_text()
+    first.write_text(first.read_text().replace('"configuration":{}', timed))
+    if checkpointed:
+        DeltaTable(str(table), version=2).create_checkpoint()
+    first.with_name(f"{4:020}.json").write_bytes(b"")
+    with pytest.raises(StorageError, match="NOT_REPAIRABLE"):
+        mend(str(table), str(aside), rewinds=False)

@@ -222,20 +222,21 @@ def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
             )
         for file in damaged:
             yield put_aside(file, aside)
-        yield from _done_without(lost, aside)
+        if lost:
+            yield from _done_without(lost, aside)
 
 
 def _done_without(lost: list[Path], aside: Path) -> Iterator[str]:
     """Have commits change nothing, and put aside what Spark sums up of those that follow."""
-    sums = [file for one in lost[:1] for file in one.parent.glob("[0-9]*.crc") if file.stem >= one.stem]
+    log = lost[0].parent
+    sums = [file for file in log.glob("[0-9]*.crc") if file.stem >= lost[0].stem]
     for file in (*sums, *(entry for entry in lost if entry.exists())):
         yield put_aside(file, aside)
     for entry in lost:
         entry.write_text(_NOTHING)
         yield f"{entry} changes nothing now: the table is as if that commit had not been made"
-    if lost:
-        for file in (*lost, lost[0].parent):
-            force(file)
+    for file in (*lost, log):
+        force(file)
 
 
 def _dispensable(log: Path) -> list[Path]:
@@ -249,7 +250,12 @@ def _dispensable(log: Path) -> list[Path]:
     lost = [at for at in needed if at not in entries or not _is_commit(entries[at])]
     if not lost or lost[0] == 0 or lost[-1] == needed[-1]:
         return []
-    known = set() if lasting < 0 else {name for name, _ in _files(DeltaTable(log.parent, version=lasting))}
+    known: set[str] = set()
+    if lasting >= 0:
+        before = DeltaTable(log.parent, version=lasting)
+        if before.metadata().configuration.get(_TIMES_IN_COMMITS) == "true":
+            return []  # as below
+        known = {name for name, _ in _files(before)}
     for at in needed:
         for action in [] if at in lost else map(json.loads, entries[at].read_bytes().splitlines()):
             if "add" in action:
