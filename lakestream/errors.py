@@ -76,6 +76,11 @@ class LakestreamError(Exception):
         self.place = place
         self.script: dict[str, list[int]] | None = None
 
+    @property
+    def errors(self) -> tuple[LakestreamError, ...]:
+        """Each thing that is wrong: the error itself, unless it is of several."""
+        return (self,)
+
     def at(self, place: Place | None) -> LakestreamError:
         """Add a place that is known when the error has none yet, and return the error itself."""
         if self.place is None:
@@ -193,14 +198,17 @@ class BusyError(LakestreamError):
     exit_status = 75
 
 
-class ProjectError(LakestreamError):
-    """All that is wrong in the files of a project, in ``errors`` (exit status 1)."""
+class SeveralError(LakestreamError):
+    """All that is wrong in what was read at once."""
 
-    def __init__(self, errors: Sequence[LakestreamError]) -> None:
-        files = len({error.place.file for error in errors if error.place})
-        count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
-        super().__init__("PROJECT_INVALID", f"{count} in {files} file{'s' if files != 1 else ''}")
-        self.errors = tuple(errors)
+    def __init__(self, code: str, message: str, errors: Sequence[LakestreamError]) -> None:
+        super().__init__(code, message)
+        self._errors = tuple(errors)
+
+    @property
+    def errors(self) -> tuple[LakestreamError, ...]:
+        """Each of them, in order."""
+        return self._errors
 
     def render(self) -> str:
         """Render each error, and how many there are."""
@@ -209,6 +217,19 @@ class ProjectError(LakestreamError):
     def to_dict(self) -> dict[str, object]:
         """Return the error as a JSON object, with each of its errors."""
         return {**super().to_dict(), "errors": [error.to_dict() for error in self.errors]}
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {error}" for error in self.errors)])
+
+
+class ProjectError(SeveralError):
+    """All that is wrong in the files of a project (exit status 1)."""
+
+    def __init__(self, errors: Sequence[LakestreamError]) -> None:
+        files = len({error.place.file for error in errors if error.place})
+        count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
+        message = f"{count} in {files} file{'s' if files != 1 else ''}"
+        super().__init__("PROJECT_INVALID", message, errors)
 
 
 class SparkGoneError(LakestreamError):
@@ -221,6 +242,13 @@ class ConfigError(LakestreamError):
     """A setting that is unknown or out of range (exit status 78)."""
 
     exit_status = 78
+
+
+class SettingsError(SeveralError, ConfigError):
+    """Several things that are wrong with settings (exit status 78)."""
+
+    def __init__(self, errors: Sequence[LakestreamError]) -> None:
+        super().__init__("SETTINGS_INVALID", f"{len(errors)} settings are wrong", errors)
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:

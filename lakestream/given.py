@@ -33,6 +33,8 @@ from lakestream.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pydantic_core import ErrorDetails
+
     from lakestream.errors import Place
     from lakestream.settings import Origin
 
@@ -45,21 +47,33 @@ _LONGEST = 100 * 365.25 * 86_400
 """Seconds that any time may take: beyond a hundred years the calendar's arithmetic ends."""
 
 
-def checked(given: Mapping[str, object], origins: Mapping[str, Origin]) -> dict[str, Any]:
-    """Return given values as what the settings are, each with where it comes from.
+def checked(
+    given: Mapping[str, object], origins: Mapping[str, Origin]
+) -> tuple[dict[str, Any], list[ConfigError]]:
+    """Return given values as what the settings are, each with where it comes from; and what is wrong.
 
-    Raises ConfigError SETTING_INVALID, UNSAFE_SPARK_CONF.
+    That is SETTING_INVALID or UNSAFE_SPARK_CONF, one for each setting; its value is left out.
     """
+    wrong: dict[str, ConfigError] = {}
     try:
         made = _model(frozenset(given))(**given)
     except ValidationError as error:
-        raise _invalid(error, origins) from None
-    values = {name: getattr(made, name) for name in given}
-    if "spark_conf" in values:
-        refuse_silent_loss(values["spark_conf"], origins["spark_conf"].place("spark_conf"))
-    if values.get("trigger_modules") and values.get("trigger_lib_dir") is None:
-        _refuse_missing(values["trigger_modules"], origins["trigger_modules"])
-    return values
+        for one in error.errors(include_url=False, include_context=False):
+            wrong.setdefault(str(one["loc"][0]), _invalid(one, origins))
+        right = {name: value for name, value in given.items() if name not in wrong}
+        made = _model(frozenset(right))(**right)
+    values = {name: getattr(made, name) for name in given if name not in wrong}
+    for name, refuse in _BEYOND_THEIR_KIND.items():
+        try:
+            refuse(values, origins)
+        except ConfigError as refused:
+            wrong.setdefault(name, refused)
+    return values, list(wrong.values())
+
+
+def _refuse_conf(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
+    if conf := values.get("spark_conf"):
+        refuse_silent_loss(conf, origins["spark_conf"].place("spark_conf"))
 
 
 def refuse_silent_loss(conf: Mapping[str, str], place: Place | None = None) -> None:
@@ -74,17 +88,24 @@ def refuse_silent_loss(conf: Mapping[str, str], place: Place | None = None) -> N
             )
 
 
-def _refuse_missing(modules: Sequence[str], origin: Origin) -> None:
+def _refuse_missing(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
     """Refuse a module that is nowhere to be found; nothing is imported for it."""
+    folder = values.get("trigger_lib_dir") is not None or "trigger_lib_dir" in origins.keys() - values.keys()
+    modules: Sequence[str] = () if folder else values.get("trigger_modules", ())
     for module in modules:
         top = module.partition(".")[0]
         if top not in sys.modules and find_spec(top) is None:
+            origin = origins["trigger_modules"]
             raise ConfigError(
                 "SETTING_INVALID",
                 f"trigger_modules is {', '.join(modules)!r} ({origin}): there is no module {module}",
                 hint="install it where lakestream runs, or give its folder by trigger_lib_dir",
                 place=origin.place("trigger_modules"),
             )
+
+
+_BEYOND_THEIR_KIND = {"spark_conf": _refuse_conf, "trigger_modules": _refuse_missing}
+"""What is refused of values that are of the kind of their setting."""
 
 
 @cache
@@ -293,8 +314,7 @@ _HIDDEN = ("server_token", "openlineage_token", "openlineage_url", "alert_urls",
 _MOST_SHOWN = 80
 
 
-def _invalid(error: ValidationError, origins: Mapping[str, Origin]) -> ConfigError:
-    first = error.errors(include_url=False, include_context=False)[0]
+def _invalid(first: ErrorDetails, origins: Mapping[str, Origin]) -> ConfigError:
     keys = [str(part) for part in first["loc"]]
     setting, name = keys[0], ".".join(keys)
     origin, hides = origins[setting], setting in _HIDDEN

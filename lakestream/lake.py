@@ -11,9 +11,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from lakestream.clock import SystemClock
 from lakestream.covered import redacted_text
@@ -21,7 +22,6 @@ from lakestream.engine.base.result import Result
 from lakestream.errors import (
     LakestreamError,
     NotSupportedError,
-    StatementError,
 )
 from lakestream.language import model, parse_script, parse_statement
 from lakestream.language.iotdb.paths import ROOT
@@ -58,11 +58,8 @@ if TYPE_CHECKING:
     from lakestream.storage.sessions.jars import Watch
     from lakestream.storage.sessions.shared import SharedSpark
 
-_MOST_BYTES = 64 * 1024**2
-"""Size of the files that a look at the newest rows reads without Spark."""
 
-
-class Lake:
+class Lake(AbstractContextManager["Lake"]):
     """A lake at a path or URI; opens at once, starts Spark on first need, closes as a context manager.
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
@@ -110,6 +107,10 @@ class Lake:
     def root(self) -> str:
         """The path or URI of the lake."""
         return self._at.layout.root
+
+    def __repr__(self) -> str:
+        """Return what opens it: its path or URI."""
+        return f"Lake({self.root!r})"
 
     @property
     def timezone(self) -> str:
@@ -183,10 +184,6 @@ class Lake:
         """
         self._rounds.close()
         self._at.close()
-
-    def __enter__(self) -> Self:
-        """Return the lake."""
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -308,23 +305,9 @@ class Lake:
 
         Starts Spark only where the statistics of the output's files do not tell which ones to read.
         """
-        from lakestream.observation.observe import newest_rows
-        from lakestream.observation.windows import without_windows
-        from lakestream.statements.query import table_frame
+        from lakestream.statements.query import newest_results
 
-        record = self._statements.streams.named(stream)
-        info = self._at.catalog.find_table(*record.output.split(".", 1))
-        if info is None:
-            raise StatementError("TABLE_NOT_FOUND", f"the output {record.output} of {stream} is gone")
-        table = self._at.catalog.handles.latest(info.path)
-        rows = newest_rows(table, info, limit, _MOST_BYTES, windows=windows)
-        if rows is not None:
-            return rows
-        frame = table_frame(self._at.session, self._at.catalog, info, self._at.settings.small_bytes)
-        if info.time_column:
-            frame = frame.orderBy(frame[info.time_column].desc())
-        rows = frame.limit(limit).toArrow()
-        return without_windows(rows) if windows else rows
+        return newest_results(self._at, self._statements.streams.named(stream), limit, windows=windows)
 
     def triggers(self, alarms: Mapping[str, Alarm]) -> dict[str, Outline]:
         """Return by stream what triggers it, and when the clock does so next; starts no Spark.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from lakestream.covered import redacted, redacted_values
-from lakestream.errors import ConfigError, Place, did_you_mean
+from lakestream.errors import ConfigError, Place, SettingsError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -321,19 +321,22 @@ class Settings:
         """Read the settings; ``values`` win over environment and profile.
 
         Raises ConfigError: SETTING_UNKNOWN, SETTING_INVALID, UNSAFE_SPARK_CONF, PROFILE_NOT_FOUND or
-        PROFILE_INVALID.
+        PROFILE_INVALID; SETTINGS_INVALID with all of them where there are several.
         """
-        _refuse_unknown_variables()
-        _refuse_unknown(values, Origin("argument"))
-        _check_profile(values, Origin("argument"))
-        said = [*reversed(_files(values)), *_environment(), (Origin("argument"), values)]
-        given = {name: value for _, part in said for name, value in part.items()}
-        origins = {name: origin for origin, part in said for name in part}
+        argument = Origin("argument")
+        files, wrong = _files(values)
+        wrong = [*_unknown_variables(), *_unknown(values, argument), *wrong]
+        said = [*reversed(files), *_environment(), (argument, values)]
+        known = self.described()
+        given = {name: value for _, part in said for name, value in part.items() if name in known}
+        origins = {name: origin for origin, part in said for name in part if name in known}
         if given:
             # What checks values takes longer to load than all else that settings are.
             from lakestream.given import checked
 
-            given = checked(given, origins)
+            given, invalid = checked(given, origins)
+            wrong += invalid
+        _refuse(wrong)
         built_in = {one.name: one.default_factory() for one in fields(self) if callable(one.default_factory)}
         self.__dict__.update(built_in | given)
         self.__dict__["_sources"] = origins
@@ -417,7 +420,7 @@ def profile_path(name: str) -> Path:
         if candidate.is_file():
             return candidate
     known = {file.stem for candidate in candidates for file in candidate.parent.glob("*.toml")}
-    known |= project_file(Path()).profiles.keys()
+    known |= _project(Path())[0].profiles.keys()
     raise ConfigError("PROFILE_NOT_FOUND", f"there is no profile {name}", hint=did_you_mean(name, known))
 
 
@@ -479,21 +482,37 @@ class ProjectFile:
 def project_file(folder: Path) -> ProjectFile:
     """Return what a folder's ``lakestream.toml`` says, nothing where there is none.
 
-    Raises ConfigError PROFILE_INVALID, SETTING_UNKNOWN.
+    Raises ConfigError PROFILE_INVALID, SETTING_UNKNOWN, SETTINGS_INVALID.
+    """
+    project, wrong = _project(folder)
+    _refuse(wrong)
+    return project
+
+
+def _project(folder: Path) -> tuple[ProjectFile, list[ConfigError]]:
+    """Return what a project's file says, and all that is wrong with its names.
+
+    Raises ConfigError PROFILE_INVALID for one that cannot be read.
     """
     path = folder / PROJECT_FILE
     if not path.is_file():
-        return ProjectFile()
+        return ProjectFile(), []
     values = _toml(path)
     profiles = values.pop("profiles", {})
     if not isinstance(profiles, dict) or not all(isinstance(one, dict) for one in profiles.values()):
         raise ConfigError("PROFILE_INVALID", f"{path}: profiles are tables", hint="[profiles.dev]")
     own = {name: _part(one, _project_origin(path, name)) for name, one in profiles.items()}
-    for name, profile in own.items():
-        _refuse_profile(profile.settings, _project_origin(path, name))
     project = _part(values, _project_origin(path))
-    _check_profile(project.settings, _project_origin(path))
-    return replace(project, profiles=own)
+    wrong = [*_unknown(project.settings, _project_origin(path))]
+    for name, profile in own.items():
+        wrong += _wrong_names(profile.settings, _project_origin(path, name))
+    return replace(project, profiles=own), wrong
+
+
+def _refuse(wrong: Sequence[ConfigError]) -> None:
+    """Raise what is wrong, if anything is."""
+    if wrong:
+        raise wrong[0] if len(wrong) == 1 else SettingsError(wrong)
 
 
 def _project_origin(path: Path, profile: str | None = None) -> Origin:
@@ -512,39 +531,38 @@ def _part(values: dict[str, Any], origin: Origin) -> ProjectFile:
             hint="a time stands in quotes",
             place=origin.place("parameters"),
         )
-    _refuse_unknown(values, origin)
     return ProjectFile(values, parameters)
 
 
 def profile_name(given: Mapping[str, Any], project: Path = Path()) -> str | None:
     """Return the profile that is chosen: as given, else by the environment, else by the project."""
-    own = given.get("profile") or os.environ.get(f"{PREFIX}PROFILE")
-    return own or project_file(project).settings.get("profile")
+    return _chosen(given, project_file(project))
 
 
-def _files(given: Mapping[str, Any]) -> list[tuple[Origin, dict[str, Any]]]:
-    """Return what files say, the stronger first, each with what it is."""
-    project, name = project_file(Path()), profile_name(given)
-    path = Path(PROJECT_FILE)
-    found = [(_project_origin(path), project.settings)] if project.settings else []
-    if name in project.profiles:
-        return [(_project_origin(path, name), project.profiles[name].settings), *found]
-    if name is not None:
-        path = profile_path(name)
-        values, origin = _toml(path), Origin(f"profile {path}", path)
-        _refuse_unknown(values, origin)
-        _refuse_profile(values, origin)
-        return [(origin, values), *found]
-    return found
+def _chosen(given: Mapping[str, Any], project: ProjectFile) -> str | None:
+    own = given.get("profile") or os.environ.get(f"{PREFIX}PROFILE") or project.settings.get("profile")
+    # What is no name is refused with the other values.
+    return own if isinstance(own, str) and all(character >= " " for character in own) else None
 
 
-def _check_profile(values: Mapping[str, Any], origin: Origin) -> None:
-    """Refuse what cannot be a profile's name: it is read before the other settings are."""
-    name = values.get("profile")
-    if name is not None and not isinstance(name, str):
-        from lakestream.given import checked
-
-        checked({"profile": name}, {"profile": origin})
+def _files(given: Mapping[str, Any]) -> tuple[list[tuple[Origin, dict[str, Any]]], list[ConfigError]]:
+    """Return what files say, the stronger first, each with what it is; and what is wrong with them."""
+    found: list[tuple[Origin, dict[str, Any]]] = []
+    wrong: list[ConfigError] = []
+    try:
+        project, wrong = _project(Path())
+        path = Path(PROJECT_FILE)
+        found = [(_project_origin(path), project.settings)] if project.settings else []
+        name = _chosen(given, project)
+        if name in project.profiles:
+            return [(_project_origin(path, name), project.profiles[name].settings), *found], wrong
+        if name is not None:
+            path = profile_path(name)
+            values, origin = _toml(path), Origin(f"profile {path}", path)
+            return [(origin, values), *found], [*wrong, *_wrong_names(values, origin)]
+    except ConfigError as error:
+        wrong = [*wrong, error]
+    return found, wrong
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -554,12 +572,12 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ConfigError("PROFILE_INVALID", f"{path} cannot be read: {error}") from None
 
 
-def _refuse_unknown(values: dict[str, Any], origin: Origin) -> None:
+def _unknown(values: Mapping[str, Any], origin: Origin) -> Iterator[ConfigError]:
     for key, value in values.items():
         if key not in Settings.described():
             listed = did_you_mean(key, Settings.described()) or "docs/configuration.md lists the settings"
             own = f"a profile of a project is a table [profiles.{key}]" if isinstance(value, dict) else ""
-            raise ConfigError(
+            yield ConfigError(
                 "SETTING_UNKNOWN",
                 f"{key} ({origin}) is not a setting",
                 hint=own or listed,
@@ -567,10 +585,11 @@ def _refuse_unknown(values: dict[str, Any], origin: Origin) -> None:
             )
 
 
-def _refuse_profile(values: Mapping[str, Any], origin: Origin) -> None:
-    """Refuse the name of a profile in a profile: nothing would read that one."""
+def _wrong_names(values: Mapping[str, Any], origin: Origin) -> Iterator[ConfigError]:
+    """Give what may not stand in a profile: unknown names, and another profile, which nothing would read."""
+    yield from _unknown(values, origin)
     if "profile" in values:
-        raise ConfigError(
+        yield ConfigError(
             "PROFILE_INVALID",
             f"{origin} names a profile itself",
             hint="what both have in common stands in the project's lakestream.toml",
@@ -578,11 +597,11 @@ def _refuse_profile(values: Mapping[str, Any], origin: Origin) -> None:
         )
 
 
-def _refuse_unknown_variables() -> None:
+def _unknown_variables() -> Iterator[ConfigError]:
     known = {PREFIX + name.upper() for name in Settings.described()} | OTHER_VARIABLES
     for name in os.environ:
         if name.upper().startswith(PREFIX) and name.upper() not in known:
-            raise ConfigError(
+            yield ConfigError(
                 "SETTING_UNKNOWN",
                 f"the environment variable {name} is not a setting",
                 hint=did_you_mean(name, known) or "docs/configuration.md lists the settings",

@@ -16,6 +16,8 @@ from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import parse_query
 from lakestream.language.quoting import quoted
 from lakestream.observation.information import INFORMATION_SCHEMA
+from lakestream.observation.observe import newest_rows
+from lakestream.observation.windows import without_windows
 from lakestream.storage.columns.types import holds_variant, types_of
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.rows.views import view_of
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.calculation import Calculation
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import Fragment
+    from lakestream.statements.workspace import Workspace
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import StreamRecord
 
 _VIEWS = "ls_query_"
 
@@ -155,6 +159,30 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
         if failure is None:
             raise
         raise failure from None
+
+
+_MOST_BYTES = 64 * 1024**2
+"""Size of the files that a look at the newest rows reads without Spark."""
+
+
+def newest_results(at: Workspace, record: StreamRecord, limit: int, *, windows: bool) -> pa.Table:
+    """Return the newest rows of a stream's output, newest first; ``windows``: the window of each too.
+
+    Raises StatementError TABLE_NOT_FOUND.
+    """
+    info = at.catalog.find_table(*record.output.split(".", 1))
+    if info is None:
+        name = f"{record.database}.{record.name}"
+        raise StatementError("TABLE_NOT_FOUND", f"the output {record.output} of {name} is gone")
+    table = at.catalog.handles.latest(info.path)
+    rows = newest_rows(table, info, limit, _MOST_BYTES, windows=windows)
+    if rows is not None:
+        return rows
+    frame = table_frame(at.session, at.catalog, info, at.settings.small_bytes)
+    if info.time_column:
+        frame = frame.orderBy(frame[info.time_column].desc())
+    rows = frame.limit(limit).toArrow()
+    return without_windows(rows) if windows else rows
 
 
 def table_frame(

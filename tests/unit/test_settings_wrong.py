@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import re
 from dataclasses import fields
 from datetime import time
 from pathlib import Path
@@ -12,11 +14,14 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import pytest
 from pydantic import SecretStr
 
+from lakestream.cli.lakes.doctor import check_machine
 from lakestream.errors import ConfigError
 from lakestream.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lakestream.errors import LakestreamError
 
 KINDS: dict[str, Any] = get_type_hints(Settings, localns={"SecretStr": SecretStr, "Mapping": dict})
 SIZES = {one.name for one in fields(Settings) if "of_bytes" in one.metadata["limits"]}
@@ -240,3 +245,69 @@ def test_what_is_built_in_is_right() -> None:
 )
 def test_what_is_right_is_taken(name: str, value: object) -> None:
     Settings(**{name: value})
+
+
+WAYS = ("argument", "environment", "project", "profile", "file")
+NAMES = [name for name in Settings.described() if name not in ("profile", "lake", "trigger_lib_dir")]
+
+
+def wrong_text(name: str) -> str:
+    """Return a text that a setting cannot have, whichever way it is given."""
+    kind = KINDS[name]
+    if kind in (str, str | None, Path | None, SecretStr | None, tuple[str, ...]):
+        return "a\tb"
+    return "no such thing"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_all_that_is_wrong_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    draw = random.Random(seed)
+    monkeypatch.chdir(tmp_path)
+    names = draw.sample(NAMES, draw.randint(2, 6))
+    chosen = draw.choice(["dev", "./own.toml", None])
+    ways = {name: draw.choice(WAYS) for name in names}
+    misspelt_ones = {name for name in names if draw.random() < 0.4}
+    said: dict[str, dict[str, str]] = {way: {} for way in WAYS}
+    for name, way in ways.items():
+        said[way][f"{name}z" if name in misspelt_ones else name] = wrong_text(name)
+    for name, text in said["environment"].items():
+        monkeypatch.setenv(f"LAKESTREAM_{name.upper()}", text)
+    lines = [f"{name} = {toml(text)}" for name, text in said["project"].items()]
+    lines += ["[profiles.dev]", *(f"{name} = {toml(text)}" for name, text in said["profile"].items())]
+    Path("lakestream.toml").write_text("\n".join(lines), encoding="utf-8")
+    own = (f"{name} = {toml(text)}" for name, text in said["file"].items())
+    Path("own.toml").write_text("\n".join(own), encoding="utf-8")
+    read = {"argument", "environment", "project", {"dev": "profile", "./own.toml": "file"}.get(chosen or "")}
+    # Names are looked at in each profile of a project, values in the chosen one.
+    expected = sorted(
+        ("SETTING_UNKNOWN", f"{name}z") if name in misspelt_ones else ("SETTING_INVALID", name)
+        for name, way in ways.items()
+        if way in read or (way == "profile" and name in misspelt_ones)
+    )
+    if not expected:
+        assert Settings(profile=chosen).profile == chosen
+        return
+    error = refused(profile=chosen, **said["argument"])
+    assert sorted((one.code, named(one)) for one in error.errors) == expected
+    assert error.code == (expected[0][0] if len(expected) == 1 else "SETTINGS_INVALID")
+    assert error.exit_status == 78
+    assert all(one.message in error.render() and one.message in str(error) for one in error.errors)
+    assert all((one.place is not None) == ("toml" in one.message) for one in error.errors)
+
+
+def named(error: LakestreamError) -> str:
+    found = re.match(r"the environment variable LAKESTREAM_(\w+)|(\w+)", error.message)
+    assert found is not None
+    return (found[1] or found[2]).lower()
+
+
+def test_the_doctor_has_a_line_for_each_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKESTREAM_TIMEZONE", "Mars")
+    monkeypatch.setenv("LAKESTREAM_SMALL_ROWS", "few")
+    found = [check for check in check_machine(Settings) if check.name == "settings"]
+    assert [(check.verdict, check.found.split()[1]) for check in found] == [
+        ("wrong", "timezone"),
+        ("wrong", "small_rows"),
+    ]

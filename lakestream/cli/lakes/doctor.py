@@ -59,7 +59,7 @@ def check_machine(settings: Callable[[], Settings]) -> Iterator[Check]:
     try:
         given = settings()
     except LakestreamError as error:
-        yield _wrong("settings", error)
+        yield from (_wrong("settings", one) for one in error.errors)
         return
     yield Check("settings", "ok", f"profile {given.profile}" if given.profile else "no profile")
     yield _guarded("jars", lambda: _jars(given))

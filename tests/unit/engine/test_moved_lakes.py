@@ -60,3 +60,9 @@ def test_definitions_say_how_far_they_have_come_by_places(tmp_path: Path, elsewh
     definitions = Definitions(layout)
     assert [record.versions for record in definitions.queries()] == [versions]
     assert [record.versions for record in definitions.triggers()] == [versions]
+
+
+def test_a_lake_says_what_opens_it(tmp_path: Path) -> None:
+    for name in ("a", "it's"):
+        with Lake(tmp_path / name) as lake:
+            assert repr(lake) == f"Lake({str(tmp_path / name)!r})"
