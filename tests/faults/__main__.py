@@ -2,7 +2,8 @@
 
 Usage: ``python -m tests.faults [--fault NAME]…``,
 ``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --folder | --small]``,
-``… --soak MINUTES [--seed N] [--small]`` or ``… --power [--scenario NAME]… [--count N] [--seed N]``;
+``… --soak MINUTES [--seed N] [--small] [--resume FOLDER]`` or
+``… --power [--scenario NAME]… [--count N] [--seed N]``;
 without these the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
 
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--store", action="store_true", help="two daemons share a lake in an object store")
     parser.add_argument("--folder", action="store_true", help="two daemons share a lake in a folder")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="a daemon under random faults")
+    parser.add_argument("--resume", metavar="FOLDER", help="go on with a soak that was cut off")
     parser.add_argument("--small", action="store_true", help="without Spark: many kills in little time")
     parser.add_argument(
         "--power", nargs=argparse.REMAINDER, help="every state that a power cut may leave; --help says more"
@@ -40,7 +42,9 @@ def main() -> int:
     if options.power is not None:
         return _run("tests.faults.power", *options.power)
     if options.soak is not None:
-        return _run("tests.faults.soak", str(options.seed), str(options.soak), *["small"] * options.small)
+        resume = ["--resume", options.resume] if options.resume else []
+        small = ["--small"] * options.small
+        return _run("tests.faults.soak", str(options.seed), str(options.soak), *small, *resume)
     if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"
         return named.run(options.fault)

@@ -10,6 +10,7 @@ import random
 import shutil
 import sys
 import tempfile
+from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -102,6 +103,24 @@ class Workload:
             lake.sql("CREATE STABLE meters (ts TIMESTAMP, v INT) TAGS (loc INT)")
             for name in self.kinds:
                 lake.sql(_statement(name))
+        return self
+
+    def resumed(self) -> Workload:
+        """Take the lake up again: what was written to it is what the change feed of its source says."""
+        changes = pa.table(DeltaTable(self.source).load_cdf()).select(
+            ["_commit_version", "_change_type", "tbname", "ts", "v"]
+        )
+        commits: defaultdict[int, list[Change]] = defaultdict(list)
+        for version, kind, name, ts, value in sorted(zip(*changes.to_pydict().values(), strict=True)):
+            cell = (name, int((ts - START).total_seconds()))
+            if kind == "delete":
+                del self.readings[cell]
+                commits[version].append(Change(_row(cell, value), "delete"))
+            elif kind != "update_preimage":
+                self.readings[cell] = value
+                commits[version].append(Change(_row(cell, value)))
+        self.commits = [*commits.values()]
+        self.front = max((second for _, second in self.readings), default=0)
         return self
 
     def opened(self) -> Lake:

@@ -1,14 +1,16 @@
 """A soak: a daemon under load and random faults for some minutes; at the end every output is as it should be.
 
-Usage: ``python -m tests.faults.soak SEED MINUTES [small]``. The daemon is killed, stopped for a while, ended
-and started again, and its Spark killed where it has one, while rows are written, a third of them by a tool
-that knows no lake; one harm of two is done to a daemon that has taken all there is. With ``small`` there is
-no Spark before VERIFY at the end. What ticks take and how much memory the daemon has is told of the first
-and of the last third.
+Usage: ``python -m tests.faults.soak SEED MINUTES [--small] [--resume FOLDER]``. The daemon is killed, stopped
+for a while, ended and started again, and its Spark killed where it has one, while rows are written, a third
+of them by a tool that knows no lake; one harm of two is done to a daemon that has taken all there is. With
+``small`` there is no Spark before VERIFY at the end. What ticks take and how much memory the daemon has is
+told of the first and of the last third. ``--resume`` goes on with what a soak left that was cut off, whenever
+that was.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import shutil
@@ -183,18 +185,26 @@ def _quantile(values: Sequence[float], percent: int) -> float:
 
 def main() -> int:
     """Run a soak; exit status 1 when an output was not what it should be, and its lake stays."""
-    seed, minutes, *small = sys.argv[1:]
-    drawn, folder = random.Random(seed), Path(tempfile.mkdtemp(prefix="lakestream-soak-"))
-    soak = Soak(Workload(drawn, folder / "lake").begin(), drawn, folder / "daemon.log")
-    if small:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak")
+    parser.add_argument("seed")
+    parser.add_argument("minutes", type=float)
+    parser.add_argument("--small", action="store_true", help="no Spark before VERIFY at the end")
+    parser.add_argument("--resume", type=Path, metavar="FOLDER", help="go on with the lake in this folder")
+    options = parser.parse_args()
+    drawn = random.Random(options.seed)
+    folder = options.resume or Path(tempfile.mkdtemp(prefix="lakestream-soak-"))
+    load = Workload(drawn, folder / "lake")
+    soak = Soak(load.resumed() if options.resume else load.begin(), drawn, folder / "daemon.log")
+    if options.small:
         soak.paths = ("auto",)
 
     def tell(text: str) -> None:
-        sys.stdout.write(f"seed {seed}: {text}\n")
+        sys.stdout.write(f"seed {options.seed}: {text}\n")
         sys.stdout.flush()
 
+    tell(f"in {folder}, {len(load.commits)} commits at first")
     try:
-        soak.run(float(minutes), tell)
+        soak.run(options.minutes, tell)
         Console().print(soak.report())
     except (AssertionError, subprocess.TimeoutExpired) as error:
         tell(f"{error}\nthe lake is in {folder}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,3 +38,16 @@ def test_of_two_daemons_on_one_folder_each_may_be_killed(tmp_path: Path) -> None
     told: list[str] = []
     assert shared.run(5, "1", told.append, folder=str(tmp_path), verifies=False) > 10
     assert told
+
+
+def test_a_workload_is_taken_up_again_where_it_was_cut_off(tmp_path: Path) -> None:
+    load = killer.Workload(random.Random(1), tmp_path / "lake", kinds=("hopping", "exact")).begin()
+    with load.opened() as lake:
+        for _ in range(30):
+            load.write(lake)
+    again = killer.Workload(random.Random(2), load.root, kinds=load.kinds).resumed()
+    assert (again.readings, again.front) == (load.readings, max(second for _, second in load.readings))
+    assert [{*map(repr, commit)} for commit in again.commits] == [
+        {*map(repr, commit)} for commit in load.commits
+    ]
+    again.check()
