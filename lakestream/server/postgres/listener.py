@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import re
 import secrets
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,18 +14,26 @@ from pg_mimic import BaseSession, PgError, PgServer
 from pg_mimic import messages as said
 from pg_mimic.connection import Connection
 from pg_mimic.results import encode_row
-from pg_mimic.stream import ConnectionClosed, PgStream
-from pg_mimic.types import unpack_int32
+from pg_mimic.stream import ConnectionClosed
 
 from lakestream.errors import LakestreamError
 from lakestream.lake import workspace_of
 from lakestream.server.api.asking import Asker
-from lakestream.server.api.guard import BODY_LIMIT
 from lakestream.server.api.permits import ANYONE
 from lakestream.server.postgres.catalog import VERSION
 from lakestream.server.postgres.copying import Copied, begun, copied_line, copy_statement, ended
 from lakestream.server.postgres.failing import refusal, told
 from lakestream.server.postgres.session import LakeSession
+from lakestream.server.postgres.settings import SessionSettings
+from lakestream.server.postgres.stream import (
+    OF_COPYING,
+    UNREADABLE,
+    Stream,
+    agreed,
+    not_read,
+    startup,
+    unreadable,
+)
 from lakestream.server.postgres.wording import split
 from lakestream.server.process.connections import HEAD_SECONDS
 
@@ -38,30 +45,7 @@ if TYPE_CHECKING:
     from lakestream.server.api.asking import Service
     from lakestream.server.api.guard import Keys
 
-_HEAD_LIMIT = 10_000
-"""Most bytes of the message that a connection begins with, as PostgreSQL has it."""
-_PATH = re.compile(r"-c\s*search_path=(\w+)")
 _logger = logging.getLogger("lakestream.postgres")
-
-
-class Stream(PgStream):
-    """Messages of a client, none longer than it may be."""
-
-    async def read_message(self) -> tuple[bytes, bytes]:
-        """Return the next message. Raises ConnectionClosed for one that is too long."""
-        head = await self._read_exactly(5)
-        return head[:1], await self._body(unpack_int32(head, 1) - 4, BODY_LIMIT)
-
-    async def read_startup_packet(self) -> tuple[int, bytes]:
-        """Return what a connection begins with, its number and the rest of it; as :meth:`read_message`."""
-        head = await self._read_exactly(8)
-        return unpack_int32(head, 4), await self._body(unpack_int32(head, 0) - 8, _HEAD_LIMIT)
-
-    async def _body(self, length: int, limit: int) -> bytes:
-        if not 0 <= length <= limit:
-            raise ConnectionClosed
-        body: bytes = await self._read_exactly(length) if length else b""
-        return body
 
 
 class Line(Connection):
@@ -70,6 +54,24 @@ class Line(Connection):
     async def _authenticate(self) -> bool:
         self.stream.write(said.make_authentication_ok())
         return True
+
+    async def _dispatch(self, tag: bytes, payload: bytes) -> None:
+        if tag in OF_COPYING:
+            return
+        error = None if self._ignore_until_sync else unreadable(tag, payload)
+        if error is None:
+            await super()._dispatch(tag, payload)
+            return
+        self.stream.write(said.make_error_response({"S": "ERROR", "V": "ERROR", **_fields(error)}))
+        self._ignore_until_sync = True
+        if self.tx_status != b"I":
+            self.tx_status = b"E"
+
+    def _decode_param(self, value: bytes | None, code: int, kinds: list[int | None], index: int) -> object:
+        try:
+            return super()._decode_param(value, code, kinds, index)
+        except UNREADABLE as error:
+            raise not_read(error, f"the value of ${index + 1}") from None
 
     async def _handle_simple_query(self, sql: str) -> None:
         statements = split(sql)
@@ -158,9 +160,9 @@ class Lines:
             asker = await self._let_in(stream)
         database = begun.setdefault("database", begun.get("user", ""))
         await self._require(asker, database)
-        session = LakeSession(self._service, asker, database, self._terms.rows, self._terms.seconds)
-        path = _PATH.search(begun.get("options", ""))
-        session.database = path[1] if path else database
+        kept = SessionSettings()
+        kept.begin_with(begun)
+        session = LakeSession(self._service, asker, database, kept, self._terms.rows, self._terms.seconds)
         number, secret = next(self._numbers), secrets.randbelow(2**31)
         line = Line(stream, session, self._known, number, secret, begun)
         self._known._connections[number] = line  # noqa: SLF001 (where it looks for one to cancel)
@@ -183,11 +185,13 @@ class Lines:
                 await _encrypt(stream, tls)
             number, body = await stream.read_startup_packet()
         if number == said.CANCEL_REQUEST_CODE:
-            self._known.cancel(*said.parse_cancel_request(body))
+            with suppress(*UNREADABLE):
+                self._known.cancel(*said.parse_cancel_request(body))
             return None
         if tls is not None and not is_encrypted:
             raise refusal("28000", "the server takes encrypted connections only", "sslmode=require")
-        begun: dict[str, str] = said.parse_startup_message(body)
+        begun = startup(number, body)
+        stream.write(agreed(number, begun))
         return begun
 
     async def _let_in(self, stream: Stream) -> Asker:
@@ -250,6 +254,9 @@ async def _encrypt(stream: Stream, tls: ssl.SSLContext) -> None:
 
 
 async def _refuse(stream: Stream, error: PgError) -> None:
-    fields = {"S": "FATAL", "V": "FATAL", "C": error.sqlstate, "M": error.message, **error.fields}
     with suppress(ConnectionError):
-        await _answer(stream, said.make_error_response(fields))
+        await _answer(stream, said.make_error_response({"S": "FATAL", "V": "FATAL", **_fields(error)}))
+
+
+def _fields(error: PgError) -> dict[str, str]:
+    return {"C": error.sqlstate, "M": error.message, **error.fields}

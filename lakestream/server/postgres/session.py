@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pg_mimic import TEXT, BaseSession, Portal, ResultColumn, Statement, StaticStatement
+from pg_mimic import TEXT, BaseSession, PgError, Portal, ResultColumn, Statement, StaticStatement
 from pg_mimic.messages import make_notice_response
-from pg_mimic.middleware import MiddlewareContext, set_show, transaction_control
+from pg_mimic.middleware import MiddlewareContext, transaction_control
 
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language import model, parse_script
@@ -21,17 +22,19 @@ from lakestream.server.postgres.copying import copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words
+from lakestream.server.postgres.settings import SEARCH_PATH, require_reading
 from lakestream.server.postgres.values import told_rows
 from lakestream.server.postgres.wording import filled, parameters, split, worded
 from lakestream.server.shown.documents import StatementRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from pg_mimic.connection import Connection
 
     from lakestream.engine.base.result import Result
     from lakestream.server.api.asking import Asker, Service
+    from lakestream.server.postgres.settings import Change, SessionSettings
 
     Ask = Callable[[str, Sequence[str | None], Sequence[int]], Awaitable["Answer"]]
 
@@ -47,12 +50,8 @@ _WITH_ROWS = (
     model.VerifyStream,
     model.ExplainStream,
 )
-_NOTHING_TO_DO = re.compile(
-    r"(set\s+(session\s+characteristics|transaction|time\s+zone)|reset|discard|deallocate|unlisten"
-    r"|savepoint|release)\b",
-    re.IGNORECASE,
-)
-"""What is about a session's state where a lake has none: transactions, settings, statements kept."""
+_NOTHING_TO_DO = re.compile(r"(deallocate|unlisten|savepoint|release)\b", re.IGNORECASE)
+"""What is about a session's state where a lake has none: what is kept of statements."""
 _NOT_OF_A_LAKE = re.compile(
     r"(listen|notify|lock|prepare|do|create\s+((local|global)\s+)?temp(orary)?|create\s+unlogged|create\s+unique\s+index)\b",
     re.IGNORECASE,
@@ -60,7 +59,6 @@ _NOT_OF_A_LAKE = re.compile(
 """How statements of PostgreSQL's begin that a lake has nothing for, and no word of."""
 _INDEX = re.compile(r"create\s+index\b", re.IGNORECASE)
 """What makes an index, of which results do not depend: pandas and others make one with each table."""
-_SEARCH_PATH = re.compile(r"set\s+(?:session\s+)?search_path\s*(?:=|to)\s*(?P<first>[^,;]+)", re.IGNORECASE)
 _SHOW = re.compile(r"show\s+(?P<name>transaction\s+isolation\s+level|time\s+zone|[\w.]+)\s*$", re.IGNORECASE)
 _SHOWN_AS = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}
 _SETTINGS = {
@@ -68,6 +66,9 @@ _SETTINGS = {
     "default_transaction_isolation": "read committed",
     "transaction_read_only": "off",
     "default_transaction_read_only": "off",
+    "statement_timeout": "0",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
     "max_index_keys": "32",
     "max_identifier_length": "128",
     "is_superuser": "off",
@@ -95,16 +96,26 @@ class Answer:
 class LakeSession(BaseSession):
     """One connection's statements; ``rows`` are the most of a result, ``seconds`` the most of time.
 
-    ``database`` is the current one, as statements without a name of one mean it.
+    ``database`` is the current one, as statements without a name of one mean it; ``kept`` is what is set.
     """
 
-    def __init__(self, service: Service, asker: Asker, database: str, rows: int, seconds: float) -> None:
+    def __init__(
+        self,
+        service: Service,
+        asker: Asker,
+        database: str,
+        kept: SessionSettings,
+        rows: int,
+        seconds: float,
+    ) -> None:
         self._service, self._asker, self._rows, self._seconds = service, asker, rows, seconds
         self.database, self._home = database, database
         self._written = 0
         self._connection: Connection | None = None
         self._catalog: Catalog | None = None
         self._cursors: Cursors | None = None
+        self._kept = kept
+        self._use(kept.given.get(SEARCH_PATH, database))
 
     async def init(self, connection: Connection) -> None:
         """Take the connection that the session is of."""
@@ -148,9 +159,6 @@ class LakeSession(BaseSession):
 
     async def _of_connection(self, sql: str) -> Statement | None:
         """Return what sets or shows the state of the connection, None for a statement of the lake."""
-        found = _SEARCH_PATH.match(sql)
-        if found:
-            return StaticStatement(sql, None, [], lambda: self._use(found["first"].strip().strip("'\"")))
         if _NOTHING_TO_DO.match(sql):
             return StaticStatement(sql, None, [])
         if _INDEX.match(sql):
@@ -158,12 +166,16 @@ class LakeSession(BaseSession):
             return StaticStatement(sql, None, [], lambda: self._notice(said))
         assert self._connection is not None
         context = MiddlewareContext(self._connection, sql, [])
-        transaction = await transaction_control(context)
+        transaction, changed = await transaction_control(context), self._kept.changed_by(sql)
         if transaction is not None:
-            return StaticStatement(transaction.sql, None, [], lambda: self._transaction(transaction.sql))
+            return StaticStatement(
+                transaction.sql, None, [], lambda: self._transaction(transaction.sql, changed or ())
+            )
+        if changed is not None:
+            return StaticStatement(sql, None, [], lambda: self._set(changed))
         shown = _SHOW.match(sql)
         if shown is None or _is_read(sql):
-            return await set_show(context) if shown is None else None
+            return None
         name = " ".join(shown["name"].lower().split())
         name = _SHOWN_AS.get(name, name)
         return StaticStatement(sql, [ResultColumn(name, TEXT)], [(self._settings().get(name, ""),)])
@@ -171,9 +183,8 @@ class LakeSession(BaseSession):
     def _settings(self) -> dict[str, str]:
         """Return the settings of the connection, as they were set, by name."""
         assert self._connection is not None
-        told = {**self._connection.server.parameter_status, **self._connection.session_vars}
-        told = {name.lower(): value for name, value in told.items()}
-        return {**_SETTINGS, **told, "search_path": self.database}
+        told = {name.lower(): value for name, value in self._connection.server.parameter_status.items()}
+        return {**_SETTINGS, **told, **self._kept.given, SEARCH_PATH: self.database}
 
     def _of_cursor(self, asked: Declared | Step | Closed, sql: str, kinds: list[int]) -> Statement:
         cursors = self._cursors
@@ -197,12 +208,19 @@ class LakeSession(BaseSession):
 
         return Prepared(sql, kinds, answer, has_rows=isinstance(asked, Step) and asked.gives_rows)
 
-    def _use(self, database: str) -> None:
+    def _use(self, path: str) -> None:
+        database = path.partition(",")[0].strip().strip("'\"")
         if database not in ("$user", "public"):
             self.database = database
 
-    def _transaction(self, word: str) -> None:
-        """Begin or end a transaction, which changes nothing: each statement stands on its own.
+    def _set(self, changed: Sequence[Change]) -> None:
+        for change in changed:
+            self._notice(self._kept.set(change))
+            if change.name == SEARCH_PATH:
+                self._use(change.value or self._home)
+
+    def _transaction(self, word: str, changed: Sequence[Change]) -> None:
+        """Begin or end a transaction, which changes only settings: each statement stands on its own.
 
         Raises PgError for a ROLLBACK of what was written.
         """
@@ -211,6 +229,8 @@ class LakeSession(BaseSession):
         self._connection.tx_status = b"T" if word == "BEGIN" else b"I"
         if word != "BEGIN" and self._cursors is not None:
             self._cursors.end_transaction()
+            self._kept.end_transaction()
+        self._set(changed)
         if word == "ROLLBACK" and written:
             said = "1 statement" if written == 1 else f"{written} statements"
             raise refusal(
@@ -236,6 +256,8 @@ class LakeSession(BaseSession):
 
     async def _ask_lake(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
         asked = StatementRequest(sql=self._worded(sql, values, kinds), database=self.database)
+        if self._kept.is_read_only:
+            require_reading(asked)
 
         def answer(result: Result, database: str) -> tuple[Answer, str]:
             if not result.columns:
@@ -253,11 +275,12 @@ class LakeSession(BaseSession):
         assert self._connection is not None
         if given.columns is None and self._connection.tx_status == b"T":
             self._written += 1
-        if given.message:
-            self._notice(given.message)
+        self._notice(given.message)
 
     def _notice(self, said: str) -> None:
         assert self._connection is not None
+        if not said:
+            return
         notice = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": said}
         self._connection.stream.write(make_notice_response(notice))
 
@@ -273,17 +296,31 @@ class LakeSession(BaseSession):
         )
         assert self._cursors is not None
         state = State(self.database, self._settings(), self._cursors.rows())
-        rows = await self._catalog.ask(tree, state, found)
-        return Answer(*told_rows(rows))
+        async with self._limited():
+            return Answer(*told_rows(await self._catalog.ask(tree, state, found)))
+
+    @asynccontextmanager
+    async def _limited(self) -> AsyncIterator[None]:
+        """Raise PgError where what is done takes longer than the client has set."""
+        seconds = self._kept.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            said = f"STATEMENT_TIMEOUT: the statement has not ended in {seconds:g} s and was interrupted"
+            raise refusal("57014", said, "the setting statement_timeout of this session") from None
 
     async def _told(self, asked: Awaitable[_T]) -> _T:
         """Return what comes of asking the lake, errors as the protocol tells them."""
         try:
-            return await asked
+            async with self._limited():
+                return await asked
         except LakestreamError as error:
             raise told(error) from None
         except RequestRefused as error:
             raise problem_told(error.problem) from None
+        except PgError:
+            raise
         except Exception as error:
             _logger.exception("a statement has failed")
             said = f"INTERNAL: {type(error).__name__}: this is a defect of lakestream"
