@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from lakestream.engine.base.plain import shown
 from lakestream.language.quoting import quoted
 from lakestream.storage.rows.views import view_of
 
@@ -164,4 +165,4 @@ def _rows(listed: DataFrame) -> list[Any]:
 
 
 def _shown(row: tuple[Any, ...] | None) -> str:
-    return "no row" if row is None else f"({', '.join(str(value) for value in row)})"
+    return "no row" if row is None else f"({', '.join(map(shown, row))})"

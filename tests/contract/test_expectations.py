@@ -441,3 +441,16 @@ def test_verify_finds_what_others_did_to_a_quarantine(tmp_path: Path, spark: Spa
         lake.run()
         assert [v for v, _ in quarantined(lake)] == [-1, -2, 5]
         assert lake.verify("s").holds
+
+
+def test_the_row_that_stops_a_stream_is_shown_by_its_own_columns(tmp_path: Path) -> None:
+    with Lake(tmp_path) as lake:
+        lake.sql(TABLE)
+        lake.sql(stream(results="EXPECT few CHECK (n < 2) ON VIOLATION FAIL", options="FILL_HISTORY"))
+        lake.sql(minute(0, (1, 5), (2, 5)))
+        lake.sql(minute(9, (1, 5)))
+        [failed] = lake.run().failed
+    assert failed.error is not None
+    assert "(w = 2025-01-01 00:00:00+00:00, n = 2, total = 10, " in failed.error
+    assert not {"window", "{", "datetime"} & {*failed.error.replace("(", " ").split()}
+    assert "datetime" not in failed.error

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream import Lake
+from lakestream.cli.base.output import print_table
 from lakestream.engine.base.result import Result
 from lakestream.errors import StatementError
 from lakestream.settings import Settings
@@ -153,6 +154,22 @@ def test_a_result_needs_a_lake_for_spark() -> None:
         Result(("n",), [(1,)]).to_spark()
 
 
+def test_a_result_is_shown_as_the_command_line_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    at = dt.datetime(2025, 1, 1, tzinfo=dt.UTC)
+    rows = [
+        (at, {"start": at, "n": [1, None]}, b"\x01", None, True, "a\nb"),
+        (None, None, None, "", False, "c"),
+    ]
+    result = Result(("at", "held", "raw", "text", "flag", "lines"), rows)
+    print_table(result.columns, rows)
+    shown = capsys.readouterr().out
+    assert repr(result) == shown.rstrip("\n")
+    assert '{"start": "2025-01-01T00:00:00+00:00", "n": [1, null]}' in shown
+    assert "datetime" not in shown
+    wide = Result([f"column_{number}" for number in range(40)], [tuple(range(40))])
+    assert len(repr(wide).splitlines()) == 3
+
+
 @pytest.mark.spark
 def test_a_result_is_a_frame_of_the_lakes_spark(lake: Lake, spark: SparkSession) -> None:
     lake._at.spark._session = spark
@@ -164,7 +181,7 @@ def test_a_result_is_a_frame_of_the_lakes_spark(lake: Lake, spark: SparkSession)
 def test_a_notebook_shows_a_table() -> None:
     html = Result(("<a>", "b"), [("x & y", None)] * 101)._repr_html_()
     assert "<th>&lt;a&gt;</th>" in html
-    assert "<td>x &amp; y</td><td></td>" in html
-    assert "1 more rows" in html
+    assert "<td>x &amp; y</td><td>NULL</td>" in html
+    assert "<p>1 more row</p>" in html
     assert Result(message="made <t>")._repr_html_() == "<p>made &lt;t&gt;</p>"
     assert Result(("a",), [(1,)], message="<t>")._repr_html_().endswith("</table><p>&lt;t&gt;</p>")

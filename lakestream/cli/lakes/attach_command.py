@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.base.output import cell, print_json
+from lakestream.cli.base.output import print_json
 from lakestream.cli.base.session import Session, command
 from lakestream.cli.lakes.doctor import described
+from lakestream.engine.base.plain import cell
 from lakestream.errors import ConfirmationNeededError
 from lakestream.language.quoting import quoted, quoted_text
 

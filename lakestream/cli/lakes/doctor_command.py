@@ -7,9 +7,10 @@ import sys
 import click
 
 from lakestream.cli.base.names import complete_table
-from lakestream.cli.base.output import cell, print_json, wants_colour
+from lakestream.cli.base.output import print_json, wants_colour
 from lakestream.cli.base.session import Session, command
 from lakestream.cli.lakes.doctor import Check, Verdict, check_lake, check_machine, check_streams, check_table
+from lakestream.engine.base.plain import cell
 from lakestream.errors import LakestreamError
 
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "red"}

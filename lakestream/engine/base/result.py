@@ -6,6 +6,7 @@ import sys
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from lakestream.engine.base.plain import shown, table_lines
 from lakestream.errors import PrerequisiteError
 from lakestream.storage.columns.times import values_of
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from rich.console import Console
 
 SHOWN_ROWS = 100
 
@@ -140,8 +142,8 @@ class Result:
         rows = self.fetchall()
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows[:SHOWN_ROWS])
-        more = len(rows) - SHOWN_ROWS
-        note = f"<p>{more:,} more rows</p>" if more > 0 else ""
+        more = _more(len(rows) - SHOWN_ROWS)
+        note = f"<p>{more}</p>" if more else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}{said}"
 
     def show(self, limit: int = SHOWN_ROWS) -> None:
@@ -155,19 +157,23 @@ class Result:
     def _text(self, limit: int) -> str:
         if not self.columns:
             return self.message
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(*self.columns)
         rows = self.fetchall()
-        for row in rows[:limit]:
-            table.add_row(*("" if value is None else str(value) for value in row))
-        console = Console(markup=False, highlight=False)
-        with console.capture() as shown:
-            console.print(table)
-        more = f"{len(rows) - limit:,} more rows" if len(rows) > limit else ""
-        return "\n".join(filter(None, [shown.get().rstrip("\n"), more, self.message]))
+        lines = table_lines(self.columns, rows[:limit], _screen())
+        return "\n".join(filter(None, [*lines, _more(len(rows) - limit), self.message]))
+
+
+def _screen() -> Console | None:
+    """Return the terminal that shows it, None for a file or a pipe, which have no width."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False)
+
+
+def _more(count: int) -> str:
+    return f"{count:,} more row{'' if count == 1 else 's'}" if count > 0 else ""
 
 
 def _html_cell(value: object) -> str:
-    return f"<td>{'' if value is None else escape(str(value))}</td>"
+    return f"<td>{escape(shown(value))}</td>"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from lakestream.engine.base.plain import shown
 from lakestream.engine.streams.source import row_expression
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.functions import Meaning
@@ -121,7 +122,7 @@ _MOST_SHOWN = 60
 
 
 def _shown(value: object) -> str:
-    text = "NULL" if value is None else str(value)
+    text = shown(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 

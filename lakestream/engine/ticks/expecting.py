@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
+    from lakestream.engine.streams.target import Target
     from lakestream.storage.delta import CommitTag, Table
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import TickPlan
@@ -189,7 +190,7 @@ class ResultChecks:
 
     spark: SparkSession
     stream: Stream
-    checks: Sequence[Check]
+    target: Target
     plan: TickPlan
     stops: bool = True
 
@@ -197,18 +198,22 @@ class ResultChecks:
         """Return what becomes of the rows. Raises StreamError EXPECTATION_FAILED."""
         kept = rows if rows.here is not None else transport.materialize(rows.frame)
         view_of(kept.frame, _RESULTS)
-        counts = counted(self.spark, self.checks, _RESULTS, "1L")
-        for check in self.checks:
+        counts = counted(self.spark, self.target.checks, _RESULTS, "1L")
+        for check in self.target.checks:
             if self.stops and check.fails and counts[check.name].violated:
-                columns = [name for name in kept.frame.columns if not name.startswith("_ls_")]
+                provenance = self.target.shape.provenance
+                hidden = provenance.types if provenance else ()
+                columns = [
+                    name for name in kept.frame.columns if name not in hidden and not name.startswith("_ls_")
+                ]
                 sql = f"SELECT {listed_sql(columns)} FROM {_RESULTS} WHERE NOT {check.holds} LIMIT 1"
                 hint = f"correct {_source(self.stream)}, then {_leads_on(self.stream)}"
                 raise ResultRefusedError(
                     "EXPECTATION_FAILED", _violation(self.spark, check, columns, sql), hint=hint
                 )
-        stays = stays_sql(self.checks) or "true"
-        quarantined = quarantined_sql(self.checks)
-        said = said_sql(self.plan, reason_sql(self.checks)) if quarantined else ""
+        stays = stays_sql(self.target.checks) or "true"
+        quarantined = quarantined_sql(self.target.checks)
+        said = said_sql(self.plan, reason_sql(self.target.checks)) if quarantined else ""
         return CheckedResults(
             self._as(kept, f"SELECT * FROM {_RESULTS} WHERE {stays}"),
             self._as(kept, f"SELECT * FROM {_RESULTS} WHERE NOT ({stays})"),

@@ -304,7 +304,7 @@ class Tick:
 
     def _check_results(self, _stage: CheckResults) -> None:
         """Count the computed rows that meet what is expected of them, and part the others from them."""
-        checks = ResultChecks(self.spark, self.stream, self.target.checks, self.plan, stops=not self.compares)
+        checks = ResultChecks(self.spark, self.stream, self.target, self.plan, stops=not self.compares)
         checked = checks.run(self._handed_over(), self.transport)
         self._results, self._others, self._refused = [checked.rows], checked.others, checked.quarantined
         if not self.compares:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lakestream.cli.base import output
-from lakestream.cli.base.output import cell, console, print_json, print_table, unique_names
-from lakestream.engine.base.plain import plain
+from lakestream.cli.base.output import console, print_json, print_table, unique_names
+from lakestream.engine.base.plain import cell, plain
 
 
 @dataclass
@@ -117,3 +117,45 @@ def test_a_console_is_as_wide_as_its_terminal(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("LINES", "1")
     monkeypatch.setattr("lakestream.cli.base.output.is_terminal", lambda _stream: True)
     assert console().width == 80
+
+
+def test_a_table_without_room_for_its_names_is_a_block_a_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr("lakestream.cli.base.output.is_terminal", lambda _stream: True)
+    print_table(
+        ("database", "name", "rows", "definition"), [("main", "a", 5, "x" * 20), ("main", "b", None, "y")]
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "row 1 ────────────────────────",
+        "database     main",
+        "name         a",
+        "rows         5",
+        "definition   xxxxxxxxxxxxxxxxx",
+        "             xxx",
+        "row 2 ────────────────────────",
+        "database     main",
+        "name         b",
+        "rows         NULL",
+        "definition   y",
+    ]
+    # Where there is room for the names, their values are folded below them.
+    print_table(("name", "definition"), [("a", "x" * 30)])
+    assert "definition" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_no_list_of_columns_is_cut_or_loses_a_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lakestream.cli.base.output.is_terminal", lambda _stream: True)
+    for width in (20, 40, 80, 132):
+        monkeypatch.setenv("COLUMNS", str(width))
+        for count in range(1, 16):
+            names = [f"column{number}" for number in range(count)]
+            print_table(names, [range(10_000, 10_000 + count)])
+            out = capsys.readouterr().out
+            assert all(len(line) <= width for line in out.splitlines())
+            assert "…" not in out
+            words = out.split()
+            assert all(name in words and str(10_000 + at) in words for at, name in enumerate(names))
