@@ -16,6 +16,7 @@ from lakestream.storage.delta import Change, commit_made, lies_behind, read_spar
 from lakestream.storage.names.tree import DEVICE, TIME
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.timeseries.points import by_columns, missing_series, type_of_spark
+from lakestream.timeseries.series import of_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +81,7 @@ def _part(rows: DataFrame, placement: Placement) -> _Part:
     else:
         names = {DEVICE: [*placement.devices], _TARGET: [*map(str, placement.devices.values())]}
         targets = arrow_frame(rows.sparkSession, pa.table(names))
-        named = rows.join(F.broadcast(targets), DEVICE)
+        named = rows.join(targets, DEVICE)
         placed = named.select(F.col(_TARGET).alias(DEVICE), TIME, *placement.columns)
     # In the order of a small result's rows: new series are numbered by it.
     devices = {str(device): device for _, device in sorted(placement.devices.items())}
@@ -109,9 +110,7 @@ def _placed(tree: Tree, part: _Part) -> list[tuple[str, DataFrame]]:
     found = []
     for (table, columns), devices in by_columns(tree, part.devices, part.types).items():
         info = tree.catalog.table(ROOT, table)
-        rows = (
-            part.rows if len(devices) == len(part.devices) else part.rows.where(F.col(DEVICE).isin(devices))
-        )
+        rows = part.rows if len(devices) == len(part.devices) else of_devices(part.rows, devices)
         values = [
             F.expr(_cast(part.columns[name], part.types[name], info.column(column).type)).alias(column)
             for name, column in columns

@@ -13,6 +13,7 @@ from lakestream.compute.tree.targets import by_device, by_time
 from lakestream.compute.tree.time_windows import Windows
 from lakestream.engine.base.instants import instant_micros
 from lakestream.engine.base.refused import spark_errors, spark_message
+from lakestream.engine.reading.narrowed import MAX_LITERALS
 from lakestream.engine.reading.transport import ArrowTransport
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.common.source import place_of
@@ -20,7 +21,7 @@ from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.names.tree import DEVICE, TIME, Snapshot
-from lakestream.storage.rows.reading import plain
+from lakestream.storage.rows.reading import arrow_frame, plain
 from lakestream.storage.rows.views import view_of
 from lakestream.storage.tables.datafiles import rows_between
 from lakestream.timeseries.points import AT, OF, Block, block_of, missing_series, type_of_arrow
@@ -199,7 +200,7 @@ class SeriesReader:
             rows = self._rows(spark, info.path, version, [DEVICE, TIME, *names], TIME, bounds)
             renamed = [F.col(quoted(column)).alias(slot) for column, slot in scan.columns]
             points = rows.rows.select(DEVICE, TIME, *renamed)
-        return _Frame(points.filter(F.col(DEVICE).isin(sorted(scan.devices))), rows.most)
+        return _Frame(of_devices(points, sorted(scan.devices)), rows.most)
 
     def _rows(
         self,
@@ -227,6 +228,16 @@ class SeriesReader:
                 spark, table, version, columns=columns, lower=lower, upper=upper, time_column=time
             )
         return _Frame(rows, size)
+
+
+def of_devices(points: DataFrame, devices: Sequence[str]) -> DataFrame:
+    """Return the points of some devices; those of many are not listed in the plan."""
+    import pyarrow as pa
+
+    if len(devices) <= MAX_LITERALS:
+        return points.where(points[DEVICE].isin([*devices]))
+    listed = pa.table({DEVICE: pa.array(devices, pa.string())})
+    return points.join(arrow_frame(points.sparkSession, listed), DEVICE, "left_semi")
 
 
 def windows_of(group: TimeGroup, bounds: tuple[int, int], zone: str) -> Windows:

@@ -21,7 +21,7 @@ from lakestream.storage.places.layout import Layout
 from lakestream.storage.records.definitions import Definitions
 from lakestream.timeseries.large import write_large
 from lakestream.timeseries.points import Writer
-from lakestream.timeseries.series import SeriesReader, blocks_into, placements
+from lakestream.timeseries.series import SeriesReader, blocks_into, of_devices, placements
 from tests import triggers
 
 if TYPE_CHECKING:
@@ -592,3 +592,12 @@ def test_a_pessimistic_trigger_keeps_the_points_of_a_query_back(world: World) ->
     assert second.error is not None
     assert "trigger" in second.error
     assert world.sql("SELECT total FROM root.o.d") == []
+
+
+@pytest.mark.parametrize("count", [3, 400])
+def test_the_points_of_many_devices_are_found_without_a_list_of_them(spark: SparkSession, count: int) -> None:
+    points = spark.range(1_000).selectExpr("CAST(id AS STRING) AS device", "id AS v")
+    found = of_devices(points, [str(number) for number in range(0, 2 * count, 2)])
+    plan: Any = found._jdf.queryExecution().optimizedPlan()
+    assert ("LeftSemi" in plan.toString()) == (count == 400)
+    assert sorted(row["v"] for row in found.collect()) == [*range(0, 2 * count, 2)]
