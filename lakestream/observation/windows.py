@@ -73,4 +73,4 @@ def _fired_again(table: Table, info: TableInfo, places: Provenance, most_bytes: 
     if changes is None:
         return set()
     taken = pc.is_in(changes[CHANGE_TYPE], value_set=pa.array(["delete", "update_preimage"]))
-    return set(places.windows(changes.filter(taken)))
+    return {(gid, low) for gid, low, _ in places.extents(changes.filter(taken))}

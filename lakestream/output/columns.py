@@ -97,15 +97,16 @@ class Provenance:
         """Return the number of each row's group."""
         return self._values(rows, "group")
 
-    def windows(self, rows: pa.Table) -> list[tuple[int, int]]:
-        """Return what names the window of each row: its group and its start in µs."""
-        groups = self._values(rows, "group").to_pylist()
-        return [*zip(groups, micros(self._values(rows, "start")), strict=True)]
+    def windows(self, rows: pa.Table) -> pa.Table:
+        """Return the window of each row: gid, and low and high, which are its start and end in µs."""
+        import pyarrow as pa
+
+        low, high = (in_micros(self._values(rows, name)) for name in ("start", "end"))
+        return pa.table({"gid": self.groups(rows), "low": low, "high": high})
 
     def extents(self, rows: pa.Table) -> list[tuple[int, int, int]]:
-        """Return the group of each row, and the start and end of its window in µs."""
-        ends = micros(self._values(rows, "end"))
-        return [(*window, end) for window, end in zip(self.windows(rows), ends, strict=True)]
+        """Return the group of each row, and the start and end of its window in µs: for few rows."""
+        return [*zip(*(column.to_pylist() for column in self.windows(rows).columns), strict=True)]
 
     def _sql(self, field: str) -> str:
         # Of a struct's fields, window.start is not parsed by delta-rs.
@@ -143,11 +144,16 @@ def provenance_of(names: Collection[str], hidden: Collection[str]) -> Provenance
     return Provenance(next(iter(hidden))) if len(hidden) == 1 else None
 
 
-def micros(values: pa.ChunkedArray) -> list[int]:
-    """Return times in microseconds since 1970 UTC, None for NULL."""
+def in_micros(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as microseconds since 1970 UTC (BIGINT)."""
     import pyarrow as pa
 
-    found: list[int] = values.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    return values.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+
+
+def micros(values: pa.ChunkedArray) -> list[int]:
+    """Return times in microseconds since 1970 UTC, None for NULL."""
+    found: list[int] = in_micros(values).to_pylist()
     return found
 
 

@@ -92,7 +92,7 @@ def test_row_windows_that_are_too_many_for_arrow_stay_in_spark(
     monkeypatch.setattr(InOrder, "_in_spark", noted)
     expected = row_windows(tmp_path, spark, name, "arrow")
     assert (expected.count() > 1, seen) == (True, [])
-    monkeypatch.setattr(ways, "MAX_ARROW_CELLS", 0)
+    monkeypatch.setattr(ways, "MAX_HANDED_CELLS", 0)
     found = row_windows(tmp_path, spark, name, "spark")
     assert seen
     assert_df_equality(expected, found, ignore_row_order=True, ignore_nullable=True)
@@ -102,7 +102,7 @@ def test_rows_that_are_too_many_for_arrow_stay_in_spark(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = output(tmp_path / "few", spark, "spark")
-    monkeypatch.setattr(ways, "MAX_ARROW_CELLS", 0)
+    monkeypatch.setattr(ways, "MAX_HANDED_CELLS", 0)
     assert_df_equality(
         expected, output(tmp_path / "many", spark, "spark"), ignore_row_order=True, ignore_nullable=True
     )

@@ -40,7 +40,8 @@ def test_a_late_row_writes_one_small_file_anew(
 ) -> None:
     """Whoever wrote the output, in whichever order the rows of the source came."""
     if by_spark:
-        monkeypatch.setattr(transport, "MAX_ARROW_CELLS", 1_000)
+        for most in ("MAX_ARROW_CELLS", "MAX_HANDED_CELLS"):
+            monkeypatch.setattr(transport, most, 1_000)
     with Lake(tmp_path / "lake", spark=spark) as lake:
         lake.sql("CREATE TABLE m (ts TIMESTAMP, v DOUBLE)")
         lake.sql(

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 ARROW, DUCKDB, SPARK = "arrow", "duckdb", "spark"
 """Few rows as Arrow, many as Arrow where DuckDB computes them, and what else there is by Spark."""
 MAX_ARROW_CELLS = 32_000_000
-"""Values of rows (rows times columns) that are read as Arrow beside changed ones, or handed over by Spark."""
+"""Values of rows (rows times columns) that are read as Arrow beside changed ones."""
+MAX_HANDED_CELLS = 8_000_000
+"""Values of rows that Spark hands over: they pass through the heap of its driver; executors write others."""
 _CELL_BYTES, _ROW_BYTES = 48, 130
 """What a value, and a row besides, take in memory while DuckDB computes windows of many."""
 MAX_SPANS = 8
@@ -50,7 +52,7 @@ MAX_SPANS = 8
 
 def fits_here(rows: int, columns: int) -> bool:
     """Return whether a result is small enough to be handed over as Arrow."""
-    return rows * columns <= MAX_ARROW_CELLS
+    return rows * columns <= MAX_HANDED_CELLS
 
 
 def row_bytes(columns: int) -> int:

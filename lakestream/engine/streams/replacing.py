@@ -7,20 +7,19 @@ Spark always a span. What lies there and does not give way is written again with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from lakestream.language.quoting import DELTA, SPARK, delta_name, delta_text, quoted
 from lakestream.output.columns import micros
 from lakestream.storage.delta import align, read_arrow, timestamp_literal
 from lakestream.storage.rows.reading import among, arrow_frame, instant_literal
-from lakestream.storage.writes.keys import meets_keys
+from lakestream.storage.writes.keys import ends_of, meets_keys, numbered, span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    import numpy as np
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from lakestream.engine.base.rows import Rows
     from lakestream.engine.streams.target import Target
@@ -30,20 +29,6 @@ if TYPE_CHECKING:
 
 MAX_LITERALS = 300
 """Keys that a predicate lists one by one; beyond that a range of time is rewritten."""
-
-
-@dataclass(frozen=True, order=True)
-class _Extent:
-    """Where a row comes from, in the order in which rows of one key take each other's place."""
-
-    high: int
-    gid: int
-    low: int
-
-    @property
-    def window(self) -> tuple[int, int]:
-        """The group and the start, which name the window."""
-        return self.gid, self.low
 
 
 @dataclass(frozen=True)
@@ -90,7 +75,7 @@ class Replacing:
         parts = []
         provenance = self._provenance
         if self.retracted is not None and provenance:
-            parts.append(windows_predicate(provenance, [*self._retracted()]))
+            parts.append(windows_predicate(provenance, self.retracted))
         if not self.target.appends or (self.retracted is not None and not provenance):
             self.table.refresh()
             time, key = self.target.info.time_column, self.target.shape.key
@@ -102,23 +87,18 @@ class Replacing:
         replaced = " OR ".join(f"({one})" for one in parts if one)
         return of_own(self.target.shape, replaced) if replaced else None
 
-    def _retracted(self) -> set[tuple[int, int]]:
-        if self.retracted is None:
-            return set()
-        return {*zip(self.retracted["gid"].to_pylist(), self.retracted["low"].to_pylist(), strict=True)}
-
     def _keys_predicate(self, rows: pa.Table) -> str:
         """Return the predicate of the rows' keys, or of their span of time when there are many."""
         if rows.num_rows == 0:
             return ""
         time = self.target.info.time_column
-        times = micros(rows[time])
         name = delta_name(time)
         if rows.num_rows > MAX_LITERALS:
-            return f"{name} >= {instant_literal(min(times))} AND {name} <= {instant_literal(max(times))}"
+            first, last = map(instant_literal, span_of(rows, time))
+            return f"{name} >= {first} AND {name} <= {last}"
         others = [column for column in self.target.shape.key if column != time]
         by_rest: dict[tuple[Any, ...], set[int]] = {}
-        for at, instant in enumerate(times):
+        for at, instant in enumerate(micros(rows[time])):
             by_rest.setdefault(tuple(rows[column][at].as_py() for column in others), set()).add(instant)
         return " OR ".join(
             f"({' AND '.join([among(name, lows), *map(_equals, others, rest)])})"
@@ -127,48 +107,50 @@ class Replacing:
 
     def _with_survivors(self, rows: pa.Table, computed: pa.Table, predicate: str) -> pa.Table:
         """Add the rows that the predicate covers of which neither window nor key is computed anew."""
+        import numpy as np
         import pyarrow as pa
 
         self.table.refresh()
         old = read_arrow(self.table, None, where=predicate)
         if old.num_rows == 0:
             return rows
-        written = dict(zip(self._keys(computed), self._extents(computed), strict=True))
-        retracted = self._retracted()
-        held = [*zip(self._keys(old), self._extents(old), strict=True)]
-        stay = [
-            not (extent and extent.window in retracted)
-            and (key not in written or _outlasts(extent, written[key]))
-            for key, extent in held
-        ]
-        survivors = old.filter(pa.array(stay))
+        held, written, own = numbered(self._keys(old), self._keys(computed), self._keys(rows))
+        last = np.full(len(held) + len(written) + len(own), -1)
+        last[written] = np.arange(len(written))  # of rows with one key the last one counts
+        at = last[held]
+        goes = at >= 0
+        if self._provenance:
+            there = self._provenance.windows(old)
+            if len(written):
+                goes &= ~_outlast(there, self._provenance.windows(computed).take(np.maximum(at, 0)))
+            goes |= self._is_retracted(there)
+        survivors = old.filter(pa.array(~goes))
         if survivors.num_rows == 0:
             return rows
-        lost = {key for (key, _), stays in zip(held, stay, strict=True) if stays}
-        rows = rows.filter(pa.array([key not in lost for key in self._keys(rows)], pa.bool_()))
+        rows = rows.filter(pa.array(~np.isin(own, held[~goes])))
         # A table of the user's may have columns that the stream does not write.
         whole = align(rows, self.table.schema)
         return pa.concat_tables([whole, align(survivors, self.table.schema)])
 
-    def _keys(self, rows: pa.Table) -> list[tuple[Any, ...]]:
-        """Return the key of each row, times in microseconds; of rows without one, their window."""
+    def _keys(self, rows: pa.Table) -> pa.Table:
+        """Return the key of each row; of rows without one, their window."""
         if not self.target.shape.key and self._provenance:
-            return [*self._provenance.windows(rows)]
-        columns = [
-            micros(rows[name]) if name == self.target.info.time_column else _comparable(rows[name])
-            for name in self.target.shape.key
-        ]
-        return [*zip(*columns, strict=True)]
+            return self._provenance.windows(rows).select(["gid", "low"])
+        return rows.select([*self.target.shape.key])
 
-    def _extents(self, rows: pa.Table) -> list[_Extent | None]:
-        """Return the window of each row, None where the table's rows do not say."""
-        if not self._provenance:
-            return [None] * rows.num_rows
-        return [_Extent(high, gid, low) for gid, low, high in self._provenance.extents(rows)]
+    def _is_retracted(self, windows: pa.Table) -> np.ndarray:
+        """Return which windows are among the retracted ones."""
+        import numpy as np
+
+        if self.retracted is None:
+            return np.zeros(len(windows), bool)
+        names = ["gid", "low"]
+        there, gone = numbered(windows.select(names), self.retracted.select(names))
+        return np.isin(there, gone)
 
     # --- many rows: the same by Spark, always by a range of time ---
 
-    def by_spark(self, spark: SparkSession, rows: DataFrame) -> tuple[DataFrame, str | None]:
+    def by_spark(self, rows: DataFrame) -> tuple[DataFrame, str | None]:
         """Return rows with what stays of the ranges that they replace, and the ranges' predicate."""
         from pyspark.sql.functions import expr
 
@@ -182,6 +164,7 @@ class Replacing:
             for time, low, high in ranges
         )
         predicate = of_own(self.target.shape, predicate, SPARK)
+        spark = rows.sparkSession
         read = spark.read.format("delta").option("versionAsOf", self.table.refresh())
         old = read.load(self.table.path).where(predicate)
         provenance = self._provenance
@@ -212,8 +195,7 @@ class Replacing:
         low, high = ends or (None, None)
         ranges = [] if low is None or high is None else [(time, low, high)]
         if self.retracted is not None and self.retracted.num_rows and provenance:
-            starts = self.retracted["low"].to_pylist()
-            ranges.append((provenance.start, min(starts), max(starts)))
+            ranges.append((provenance.start, *ends_of(self.retracted["low"])))
         return ranges
 
 
@@ -223,16 +205,16 @@ def of_own(shape: OutputShape, predicate: str, quoting: Quoting = DELTA) -> str:
     return f"{own} AND ({predicate})" if own else predicate
 
 
-def windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -> str:
+def windows_predicate(places: Provenance, windows: pa.Table) -> str:
     """Return the predicate, for delta-rs, of the rows of windows (gid, low µs); of many, of their span."""
-    if not windows:
+    if not windows.num_rows:
         return ""
     group, start = places.group, places.start
-    if len(windows) > MAX_LITERALS:
-        starts = [low for _, low in windows]
-        return f"{start} >= {instant_literal(min(starts))} AND {start} <= {instant_literal(max(starts))}"
+    if windows.num_rows > MAX_LITERALS:
+        first, last = map(instant_literal, ends_of(windows["low"]))
+        return f"{start} >= {first} AND {start} <= {last}"
     by_group: dict[int, set[int]] = {}
-    for gid, low in windows:
+    for gid, low in zip(windows["gid"].to_pylist(), windows["low"].to_pylist(), strict=True):
         by_group.setdefault(gid, set()).add(low)
     return " OR ".join(f"({group} = {gid} AND {among(start, lows)})" for gid, lows in by_group.items())
 
@@ -249,14 +231,16 @@ def _equals(column: str, value: object) -> str:
     return f"{name} = {repr(value) if isinstance(value, int | float) else delta_text(str(value))}"
 
 
-def _comparable(values: pa.ChunkedArray) -> list[Any]:
-    """Return values of a key as they are compared: NaN is equal to itself, and to nothing else."""
-    return ["NaN" if isinstance(v, float) and isnan(v) else v for v in values.to_pylist()]
+def _outlast(old: pa.Table, new: pa.Table) -> np.ndarray:
+    """Return which windows stay where others, one for each, write their key: the later ones do."""
+    import pyarrow.compute as pc
 
-
-def _outlasts(old: _Extent | None, new: _Extent | None) -> bool:
-    """Return whether a row stays where another window writes its key: that of the later window does."""
-    return old is not None and new is not None and old.window != new.window and old > new
+    later = pc.greater(old["low"], new["low"])
+    for name in ("gid", "high"):
+        later = pc.or_(pc.greater(old[name], new[name]), pc.and_(pc.equal(old[name], new[name]), later))
+    other = pc.or_(pc.not_equal(old["gid"], new["gid"]), pc.not_equal(old["low"], new["low"]))
+    found: np.ndarray = pc.fill_null(pc.and_(later, other), False).to_numpy()
+    return found
 
 
 def _unwritten(old: DataFrame, rows: DataFrame, key: list[str]) -> DataFrame:
@@ -278,7 +262,7 @@ def _goes_sql(places: Provenance) -> Column:
 
 
 def _outlasts_sql(places: Provenance, key: list[str]) -> Column:
-    """Return what :func:`_outlasts` says of a row n to be written and one o that is there."""
+    """Return what :func:`_outlast` says of a row n to be written and one o that is there."""
     from pyspark.sql.functions import expr
 
     group, start, end = places.group, places.start, places.end

@@ -46,7 +46,6 @@ class Written:
 
 
 def write_result(
-    spark: SparkSession,
     table: Table,
     target: Target,
     rows: Rows,
@@ -60,10 +59,7 @@ def write_result(
     ``beside`` are rows of the same windows that go elsewhere. Arrow rows go through delta-rs, a DataFrame
     through Spark. No rows and nothing to replace write nothing.
     """
-    replacing = Replacing(table, target, retracted, None if target.appends else beside)
-    if rows.here is not None:
-        return _write_arrow(replacing, rows.here, tag)
-    return _write_spark(spark, replacing, rows.frame, tag)
+    return _write(Replacing(table, target, retracted, None if target.appends else beside), rows, tag)
 
 
 def write_range(
@@ -82,9 +78,7 @@ def write_range(
     """
     if target.appends:
         return _replace_range(table, target, rows, event_range, tag)
-    kept = rows.to_arrow()
-    retracted = _windows_there(table, target, event_range)
-    return _write_arrow(Replacing(table, target, retracted, beside), kept, tag)
+    return _write(Replacing(table, target, _windows_there(table, target, event_range), beside), rows, tag)
 
 
 def _replace_range(
@@ -122,9 +116,8 @@ def read_windows(
 
 def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table:
     """Return the output's rows of windows (gid, low µs); where they are many, of the span that they cover."""
-    listed = [*zip(windows["gid"].to_pylist(), windows["low"].to_pylist(), strict=True)]
     table.refresh()
-    where = windows_predicate(target.shape.places, listed)
+    where = windows_predicate(target.shape.places, windows)
     return read_arrow(table, None, where=of_own(target.shape, where) if where else None)
 
 
@@ -141,12 +134,19 @@ def windows_in_range(tables: Tables, target: Target, event_range: EventRange) ->
     return _windows_where(tables, target, _range_predicate(target.shape, event_range))
 
 
-def windows_from(tables: Tables, target: Target, lower: int | None) -> set[tuple[int, int, int]]:
+def windows_from(
+    tables: Tables, target: Target, lower: int | None, share: tuple[int, int] = (0, 1)
+) -> set[tuple[int, int, int]]:
     """Return group, first and last instant of the windows that have rows and start at or after one (µs).
 
-    Windows that start up to a millisecond before may be among them.
+    Windows that start up to a millisecond before may be among them. ``share`` is a part of the groups, of how
+    many: as :func:`keyed.in_part` takes them.
     """
-    return _windows_where(tables, target, _between(target.shape, lower, None))
+    part, parts = share
+    where = [_between(target.shape, lower, None)]
+    if parts > 1:
+        where.append(f"({target.shape.places.group} & {parts - 1}) = {part}")
+    return _windows_where(tables, target, " AND ".join(filter(None, where)) or None)
 
 
 def _between(shape: OutputShape, lower: int | None, upper: int | None) -> str | None:
@@ -234,8 +234,6 @@ def _range_predicate(shape: OutputShape, event_range: EventRange, *, by_arrow: b
 
 def _windows_there(table: Table, target: Target, event_range: EventRange) -> pa.Table | None:
     """Return the windows of a range that the output has rows of; None where rows do not say."""
-    import pyarrow as pa
-
     provenance = target.shape.provenance
     if not provenance:
         return None
@@ -243,8 +241,13 @@ def _windows_there(table: Table, target: Target, event_range: EventRange) -> pa.
     old = read_arrow(
         table, None, columns=[*provenance.types], where=_range_predicate(target.shape, event_range)
     )
-    gids, lows = zip(*provenance.windows(old), strict=True) if old.num_rows else ((), ())
-    return pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
+    return provenance.windows(old).select(["gid", "low"])
+
+
+def _write(replacing: Replacing, rows: Rows, tag: CommitTag) -> Written:
+    if rows.here is not None:
+        return _write_arrow(replacing, rows.here, tag)
+    return _write_spark(replacing, rows.frame, tag)
 
 
 def _write_arrow(replacing: Replacing, rows: pa.Table, tag: CommitTag) -> Written:
@@ -259,13 +262,13 @@ def _write_arrow(replacing: Replacing, rows: pa.Table, tag: CommitTag) -> Writte
     return Written(rows.num_rows, result.version)
 
 
-def _write_spark(spark: SparkSession, replacing: Replacing, rows: DataFrame, tag: CommitTag) -> Written:
+def _write_spark(replacing: Replacing, rows: DataFrame, tag: CommitTag) -> Written:
     table, target = replacing.table, replacing.target
     replaced, kept, count = None, None, None
     if replacing.retracted is not None or not target.appends:
         kept = rows.persist()
         count = kept.count()
-        rows, replaced = replacing.by_spark(spark, kept)
+        rows, replaced = replacing.by_spark(kept)
     try:
         crash_point("C6a")
         result = commit(table, _in_order(target, rows), tag, replace=replaced)

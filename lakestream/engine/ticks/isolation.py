@@ -13,6 +13,7 @@ from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.refused import spark_errors
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of
+from lakestream.storage.writes.keys import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,30 +56,27 @@ class Isolation:
         view_of(self.spark.table(ROWS), _ALL_ROWS)
         view_of(self.spark.table(WINDOWS), _ALL_WINDOWS)
         windows = self.spark.sql(f"SELECT _ls_gid, _ls_k, _ls_low, _ls_high FROM {WINDOWS}").toArrow()
-        listed = windows.to_pylist()
-        self._halve(listed, known=self.failure)
+        self._halve(windows, known=self.failure)
         failed = [window for window, _ in self.failed]
         self._register(_without(windows, failed))
         return self.failed
 
-    def _halve(self, windows: Sequence[dict[str, Any]], known: Exception | None = None) -> None:
+    def _halve(self, windows: pa.Table, known: Exception | None = None) -> None:
         failure = known or self._failure(windows)
         if failure is None:
             return
         if len(windows) == 1:
-            self.failed.append((windows[0], failure))
+            self.failed.append((windows.to_pylist()[0], failure))
             return
         middle = len(windows) // 2
-        self._halve(windows[:middle])
-        self._halve(windows[middle:])
+        self._halve(windows.slice(0, middle))
+        self._halve(windows.slice(middle))
 
-    def _failure(self, windows: Sequence[dict[str, Any]]) -> Exception | None:
-        import pyarrow as pa
-
+    def _failure(self, windows: pa.Table) -> Exception | None:
         self.jobs += 1
         if self.jobs > MAX_JOBS:
             raise self.failure
-        self._register(pa.Table.from_pylist(list(windows)))
+        self._register(windows)
         try:
             self.evaluate(self.evaluated)
         except spark_errors() as error:
@@ -93,7 +91,8 @@ class Isolation:
 
 
 def _without(windows: pa.Table, failed: Sequence[dict[str, Any]]) -> pa.Table:
+    import numpy as np
     import pyarrow as pa
 
-    stay = [window not in failed for window in windows.to_pylist()]
-    return windows.filter(pa.array(stay, pa.bool_()))
+    there, gone = numbered(windows, pa.Table.from_pylist([*failed], schema=windows.schema))
+    return windows.filter(pa.array(~np.isin(there, gone)))

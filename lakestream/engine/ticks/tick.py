@@ -356,7 +356,7 @@ class Tick:
         table, event_range = self.tables.open(target.info.path), self._advance.event_range
         if event_range is not None:
             return write_range(table, target, rows, event_range=event_range, tag=tag, beside=beside)
-        return write_result(self.spark, table, target, rows, retracted=retracted, tag=tag, beside=beside)
+        return write_result(table, target, rows, retracted=retracted, tag=tag, beside=beside)
 
     def _handed_over(self) -> Rows:
         """Return the rows as the output can take them: delta-rs cannot write every table."""

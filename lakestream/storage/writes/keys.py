@@ -9,6 +9,7 @@ from lakestream.storage.rows.reading import read_arrow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     import pyarrow as pa
 
     from lakestream.storage.tables.table import Table
@@ -17,10 +18,16 @@ if TYPE_CHECKING:
 def span_of(rows: pa.Table, column: str) -> tuple[int, int]:
     """Return the first and last time of rows, in microseconds since 1970 UTC."""
     import pyarrow as pa
+
+    return ends_of(rows[column].cast(pa.timestamp("us", rows[column].type.tz)).cast(pa.int64()))
+
+
+def ends_of(numbers: pa.ChunkedArray) -> tuple[int, int]:
+    """Return the least and the greatest of some numbers."""
     import pyarrow.compute as pc
 
-    bounds = pc.min_max(rows[column].cast(pa.timestamp("us", rows[column].type.tz)).cast(pa.int64()))
-    return bounds["min"].as_py(), bounds["max"].as_py()
+    ends = pc.min_max(numbers)
+    return ends["min"].as_py(), ends["max"].as_py()
 
 
 def meets_keys(table: Table, rows: pa.Table, key: Sequence[str], time_column: str) -> bool:
@@ -54,6 +61,25 @@ def compared(rows: pa.Table, key: Sequence[str]) -> pa.Table:
             whole = pc.add(found[field.name], pa.scalar(0.0, field.type))  # -0.0 + 0.0 is 0.0
             found = found.set_column(place, field, whole)
     return found
+
+
+def numbered(*tables: pa.Table) -> list[np.ndarray]:
+    """Return numbers for the rows of tables, from 0 on, below how many rows there are of all of them.
+
+    Those whose values are equal have one number; NULL is equal to NULL, and NaN to NaN. The tables have the
+    columns of the first one.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    kind = tables[0].schema
+    rows = pa.concat_tables([table.select(kind.names).cast(kind) for table in tables])
+    numbers = np.zeros(rows.num_rows, np.int64)
+    for column in compared(rows, kind.names).columns:
+        values = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        both = numbers * len(values.dictionary) + values.indices.to_numpy().astype(np.int64)
+        numbers = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return np.split(numbers, np.cumsum([table.num_rows for table in tables])[:-1])
 
 
 def _distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:

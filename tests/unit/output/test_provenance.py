@@ -29,20 +29,20 @@ def rows_of(places: Provenance, group: Any, start: Any, end: Any, time: pa.DataT
 @FORMS
 def test_rows_say_their_group_and_window(places: Provenance) -> None:
     rows = rows_of(places, 7, AT, AT.replace(second=10))
-    assert places.windows(rows) == [(7, MICROS)]
+    assert places.windows(rows).to_pylist() == [{"gid": 7, "low": MICROS, "high": MICROS + 10_000_000}]
     assert places.extents(rows) == [(7, MICROS, MICROS + 10_000_000)]
     assert rows.column_names == [*places.types]
 
 
 @FORMS
 def test_times_of_other_units_are_microseconds(places: Provenance) -> None:
-    assert places.windows(rows_of(places, 7, AT, AT, pa.timestamp("ns", "UTC"))) == [(7, MICROS)]
+    assert places.extents(rows_of(places, 7, AT, AT, pa.timestamp("ns", "UTC"))) == [(7, MICROS, MICROS)]
 
 
 @FORMS
 def test_a_row_of_no_window_says_none(places: Provenance) -> None:
-    found: list[object] = [*places.windows(rows_of(places, None, None, None))]
-    assert found == [(None, None)]
+    found: list[object] = [*places.extents(rows_of(places, None, None, None))]
+    assert found == [(None, None, None)]
 
 
 @FORMS
