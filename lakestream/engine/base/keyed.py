@@ -133,6 +133,15 @@ def in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
     return rows.filter(pc.equal(pc.bit_wise_and(rows["gid"], parts - 1), part))
 
 
+def parts_of(rows: int, most: int) -> int:
+    """Return in how many parts of the groups, a power of two, there are about ``most`` of the rows in each.
+
+    >>> parts_of(0, 100), parts_of(100, 100), parts_of(101, 100), parts_of(750, 100)
+    (1, 1, 2, 8)
+    """
+    return 1 << (max(rows - 1, 0) // most).bit_length()
+
+
 def parted(batches: list[pa.RecordBatch], schema: pa.Schema, parts: int) -> list[pa.Table]:
     """Return the rows of each part of the groups, as :func:`in_part`; lets go of the batches on the way."""
     import pyarrow as pa

@@ -19,6 +19,14 @@ def total(summary: pa.Table, name: str) -> int:
     return int(pc.sum(summary[name]).as_py() or 0)
 
 
+def least(values: pa.ChunkedArray) -> int | None:
+    """Return the least of some numbers; None for none."""
+    import pyarrow.compute as pc
+
+    found: int | None = pc.min(values).as_py()
+    return found
+
+
 def spans_of(low: pa.ChunkedArray, high: pa.ChunkedArray) -> Spans:
     """Return the spans of event time (µs) of groups, of each from low to high, where it has any."""
     import pyarrow as pa

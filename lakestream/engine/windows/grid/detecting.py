@@ -15,8 +15,7 @@ from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.events import GridEvents
 from lakestream.engine.windows.grid.extremes import Extremes
 from lakestream.engine.windows.grid.queries import GridQueries
-from lakestream.engine.windows.grid.updated import least
-from lakestream.engine.windows.totals import spans_of, total
+from lakestream.engine.windows.totals import least, spans_of, total
 from lakestream.engine.windows.waiting import check_groups, check_windows
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE

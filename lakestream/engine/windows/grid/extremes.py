@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.reading.relations import EVER, EXTREMES, by_size
 from lakestream.engine.reading.transport import merge_spans
+from lakestream.engine.windows.totals import spans_of
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ class Extremes:
         return "false" if expiry is None else f"(expires AND ts < newest_before - {expiry}L)"
 
     def _near(self, suspects: pa.Table, *, both: bool) -> list[tuple[int, int]]:
-        low, high = suspects["low"].to_pylist(), suspects["high"].to_pylist()
-        spans = [(first, first + _NEAR_US) for first in low if first is not None]
+        import pyarrow.compute as pc
+
+        low, high = suspects["low"], suspects["high"]
+        spans = spans_of(low, pc.add(low, _NEAR_US))
         if both:
-            spans += [(newest - _NEAR_US, newest + 1) for newest in high]
-        return merge_spans(spans)
+            spans = merge_spans([*spans, *spans_of(pc.subtract(high, _NEAR_US), pc.add(high, 1))])
+        return spans
 
     def _ends(
         self, suspects: View, relations: Relations, spans: list[tuple[int, int]], reach: int = _NEAR_US

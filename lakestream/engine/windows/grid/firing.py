@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lakestream.storage.rows.views import View
 
 
+_DELAYED, _BEGUN = "ls_delayed", "ls_begun"
+
+
 class FirstWindow(NamedTuple):
     """The first window of a range: its number, its first instant, that of the window before it (µs)."""
 
@@ -51,10 +54,13 @@ class Firing:
 
     def of_delay(self, windows: Sequence[OpenWindow]) -> Advance:
         """Let open windows fire as far as they have come."""
-        listed = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in windows)
+        import pyarrow as pa
+
+        gids, numbers = (pa.array([window[at] for window in windows], pa.int64()) for at in (0, 1))
+        listed = pa.table({"gid": gids, "a": numbers, "b": numbers})
         state = self.given.state_view(CHANGES)
         # What MAX_DELAY has computed is as at a closing (TDengine).
-        ranges = f"SELECT * FROM VALUES {listed} AS t(gid, a, b)"
+        ranges = f"SELECT * FROM {view_of_rows(self.given.spark, listed, _DELAYED)}"
         return self._advance(self._fired(state, ranges), opens=False)
 
     def recompute(self, event_range: EventRange) -> Advance:
@@ -97,14 +103,14 @@ class Firing:
 
     def _begun_before(self, first: FirstWindow) -> str:
         """Return SQL of the groups of which the output has the window before a range's first one."""
-        groups: set[int] = set()
-        if self.given.target.shape.provenance:
-            event_range = EventRange(from_us=first.before_us, to_us=first.low_us)
-            groups = {
-                gid for gid, _, _ in windows_in_range(self.given.tables, self.given.target, event_range)
-            }
-        listed = ", ".join(f"({gid}L)" for gid in sorted(groups))
-        return f"VALUES {listed}" if listed else "SELECT 0L WHERE false"
+        import pyarrow as pa
+
+        if not self.given.target.shape.provenance:
+            return "SELECT 0L WHERE false"
+        event_range = EventRange(from_us=first.before_us, to_us=first.low_us)
+        there = windows_in_range(self.given.tables, self.given.target, event_range)
+        groups = pa.table({"gid": pa.array(sorted({gid for gid, _, _ in there}), pa.int64())})
+        return f"SELECT gid FROM {view_of_rows(self.given.spark, groups, _BEGUN)}"
 
 
 def begun_sql(

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, ROW_COUNT, Fresh, Incremental
-from lakestream.engine.base.keyed import parted
+from lakestream.engine.base.keyed import parted, parts_of
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import summary_in_steps
 from lakestream.engine.reading.queries import fresh_sql
@@ -22,7 +22,6 @@ from lakestream.engine.windows.grid.updated import (
     Updated,
     are_in_order,
     is_flagged,
-    least,
     most_windows,
     picked,
     together,
@@ -31,6 +30,7 @@ from lakestream.engine.windows.grid.updated import (
     windows_passed,
     with_groups,
 )
+from lakestream.engine.windows.totals import least
 from lakestream.engine.windows.waiting import Passing
 from lakestream.language.quoting import quoted
 from lakestream.storage.columns.types import arrow_type
@@ -83,7 +83,7 @@ class Stepping:
         # They are read once; whoever needs them after all reads them again.
         text = self._incremental.summed_sql(fresh_sql(self.given.stream, CHANGED))
         sums = session.sparing(text, let_go_of_changes)
-        parts, schema, batches = parts_of(sums.num_rows), sums.schema, sums.to_batches()
+        parts, schema, batches = parts_of(sums.num_rows, PART_ROWS), sums.schema, sums.to_batches()
         del sums
         divided = parted(batches, schema, parts)
         waiting = [(part, rows) for part, rows in enumerate(divided) if rows.num_rows or parts == 1]
@@ -204,15 +204,6 @@ class Stepping:
         by_spark = self.given.transport.name == SPARK
         gaps = Rows.of(results) if by_spark else self.given.transport.materialize(results)
         return (found, gaps.select(names)), passed
-
-
-def parts_of(rows: int) -> int:
-    """Return in how many parts, a power of two, so many sums are looked at.
-
-    >>> parts_of(0), parts_of(131_072), parts_of(131_073), parts_of(1_000_000)
-    (1, 1, 2, 8)
-    """
-    return 1 << (max(rows - 1, 0) // PART_ROWS).bit_length()
 
 
 def register_state(given: TickInput, state: GroupState) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.engine.windows.totals import total
+from lakestream.engine.reading.transport import merge_spans
+from lakestream.engine.windows.totals import spans_of, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,18 +156,8 @@ def most_windows(groups: pa.Table, step_us: int, overlap: int) -> int:
 
 def late_spans(late: pa.Table) -> list[tuple[int, int]]:
     """Return the spans of event time of late windows, and from an earlier first row to the one before."""
-    spans = []
-    for row in late.select(["low", "high", "first", "first_before"]).to_pylist():
-        if row["low"] is not None:
-            spans.append((row["low"], row["high"]))
-        if row["first_before"] is not None and row["first"] < row["first_before"]:
-            spans.append((row["first"], row["first_before"]))
-    return spans
-
-
-def least(values: pa.ChunkedArray) -> int | None:
-    """Return the least of some numbers; None for none."""
     import pyarrow.compute as pc
 
-    found: int | None = pc.min(values).as_py()
-    return found
+    earlier = late.filter(pc.less(late["first"], late["first_before"]))
+    own, before = spans_of(late["low"], late["high"]), spans_of(earlier["first"], earlier["first_before"])
+    return merge_spans([*own, *before])

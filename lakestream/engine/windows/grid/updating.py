@@ -25,7 +25,7 @@ from lakestream.engine.reading.relations import (
     UPDATED,
     by_size,
 )
-from lakestream.engine.reading.transport import ARROW, merge_spans
+from lakestream.engine.reading.transport import ARROW
 from lakestream.engine.streams.stream import group_sql
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.queries import GridQueries
@@ -37,6 +37,7 @@ from lakestream.engine.windows.grid.updated import (
     picked,
     updated_of,
 )
+from lakestream.engine.windows.totals import spans_of
 from lakestream.notify.rows import closings
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
@@ -97,7 +98,7 @@ class Updating:
         fired = view_of_sql(given.spark, queries.late_sql(str(view)), FIRED)
         sql = queries.windows_sql(str(fired), given.plan.clock_us, wide=windows > WIDE)
         narrowed, own = of_groups(given.stream, late)
-        spans = Fired(merge_spans(late_spans(late)), sql, narrowed=narrowed, own=own)
+        spans = Fired(late_spans(late), sql, narrowed=narrowed, own=own)
         return replace(advance, windows=windows, fired=spans, replaced=[replaced])
 
     @property
@@ -128,6 +129,9 @@ class Updating:
 
     def _open_spans(self) -> list[tuple[int, int]]:
         """Return the spans of event time of the windows that are open, as far as there are rows."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         closed = self.given.stream.grid.closed(f"(newest - {self.given.stream.watermark_delay}L)", "first")
         k = f"({closed} + 1)"
         found = self.given.spark.sql(
@@ -135,9 +139,9 @@ class Updating:
             f"FROM {STATE} WHERE first IS NOT NULL"
         ).toArrow()
         start = self.given.relations.history.start_us if self.given.plan.kind == "history" else None
-        pairs = zip(found["low"].to_pylist(), found["high"].to_pylist(), strict=True)
-        bounded = [(low if start is None else max(low, start), high) for low, high in pairs]
-        return merge_spans([(low, high) for low, high in bounded if low < high])
+        low = pc.max_element_wise(found["low"], pa.scalar(start, pa.int64()))
+        there = pc.less(low, found["high"])
+        return spans_of(low.filter(there), found["high"].filter(there))
 
     # --- the query ---
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lakestream.engine.base.keyed import in_part
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
@@ -54,11 +55,13 @@ _Instant: TypeAlias = "Callable[[CutGroup], int | None]"
 class Cutting:
     """One tick's cut of a stream's rows, at the version that its plan goes up to.
 
-    ``schema`` is that of a table with the group columns, which gives their types.
+    ``schema`` is that of a table with the group columns, which gives their types; ``share`` says which part
+    of the groups is cut, of how many: as :func:`in_part` takes them.
     """
 
     given: TickInput
     schema: pa.Schema
+    share: tuple[int, int] = (0, 1)
 
     @property
     def stream(self) -> Stream:
@@ -79,8 +82,9 @@ class Cutting:
 
     def run(self, sums: pa.Table, changes: View) -> CutResult:
         """Cut the groups with changes, which are summed up by group."""
-        summed = _rows(sums)
-        known_groups = {row["gid"]: row for row in _rows(self.given.state.of(sums["gid"]))}
+        own = in_part(sums, *self.share)
+        summed = _rows(own)
+        known_groups = {row["gid"]: row for row in _rows(self.given.state.of(own["gid"]))}
         expired = self._with_expired(summed, known_groups)
         joined = self._joined(summed, known_groups)
         touched = [
@@ -123,10 +127,12 @@ class Cutting:
         start = EVER[0] if event_range.overlap_us is None else event_range.overlap_us
         end = EVER[1] if event_range.to_us is None else event_range.to_us
         counts = self.stream.cut.counts
-        known_groups = {row["gid"]: row for row in _rows(self.given.state.rows)}
+        known_groups = {row["gid"]: row for row in _rows(in_part(self.given.state.rows, *self.share))}
         groups = [self._group_of(row, start, late=not counts) for row in known_groups.values()]
         there = self._there(groups)
         touched = [self._back(group, there) if group.late else group for group in groups]
+        if not touched:
+            return self._tables.result([], [])
         self.given.relations.rows_at(
             self.given.plan.upto, merge_spans([(min(g.from_us for g in touched), EVER[1])])
         )
@@ -319,7 +325,7 @@ class Cutting:
     def _written(self, late: list[CutGroup], lower: int | None) -> dict[int, list[Window]]:
         wanted = {group.gid for group in late}
         windows: dict[int, set[Window]] = defaultdict(set)
-        for gid, start, end in windows_from(self.given.tables, self.given.target, lower):
+        for gid, start, end in windows_from(self.given.tables, self.given.target, lower, self.share):
             if gid in wanted:
                 windows[gid].add((start, end))
         return {gid: sorted(listed) for gid, listed in windows.items()}
@@ -409,8 +415,6 @@ class Cutting:
             windows[row["gid"]].append(row)
         return windows
 
-    # --- what fires ---
-
     # --- what is emitted ---
 
     def _moved(self, changes: View, gids: Iterable[int]) -> dict[int, list[int]]:
@@ -418,7 +422,9 @@ class Cutting:
         moved: dict[int, list[int]] = {gid: [] for gid in gids}
         if moved:
             for row in _rows(
-                self.given.spark.sql(f"SELECT DISTINCT gid, ts FROM {changes} ORDER BY ts").toArrow()
+                self.given.spark.sql(
+                    f"SELECT DISTINCT gid, ts FROM {changes} LEFT SEMI JOIN {CUTS} USING (gid) ORDER BY ts"
+                ).toArrow()
             ):
                 if row["gid"] in moved:
                     moved[row["gid"]].append(row["ts"])

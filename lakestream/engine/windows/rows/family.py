@@ -11,11 +11,11 @@ from lakestream.engine.reading.queries import changes_sql, empty_state_sql, rows
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED, STATE, Relations
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.family import DELAY, Batch, Family, TickInput
-from lakestream.engine.windows.rows.cutting import CUTS, Cutting
+from lakestream.engine.windows.rows.cutting import CUTS
 from lakestream.engine.windows.rows.in_order import is_in_order, may_be_in_order
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
-from lakestream.engine.windows.rows.steps import CutDelayed, CutWindows, RecomputeCut
+from lakestream.engine.windows.rows.steps import CutDelayed, CutWindows, RecomputeCut, cut
 from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import rule
 from lakestream.engine.windows.taken import Taken
@@ -95,7 +95,7 @@ class RowWindows(Family):
         state = view_of_sql(snapshot.spark, empty_state_sql(self.stream, CHANGES), STATE)
         given = TickInput(relations, snapshot.target, GroupState(), snapshot.max_windows)
         sums = summed(given, changes, state)
-        found = Cutting(given, sums.schema).run(sums, changes).groups
+        found = cut(given, sums, changes).groups
         return GroupState(found if found.num_rows else None), []
 
     @property

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from lakestream.engine.base.keyed import parts_of
 from lakestream.engine.reading.queries import changes_sql
-from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
+from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, FIRED
 from lakestream.engine.windows.events import EVENTS
 from lakestream.engine.windows.family import Advance, Fired, Step
 from lakestream.engine.windows.rows.cutting import Cutting
 from lakestream.engine.windows.rows.in_order import InOrder, known_sums
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.summing import summed
+from lakestream.engine.windows.rows.tables import together
 from lakestream.engine.windows.steps import DelayedStep, RecomputeStep
-from lakestream.engine.windows.totals import total
+from lakestream.engine.windows.totals import least, total
 from lakestream.engine.windows.waiting import check_windows
+from lakestream.storage.delta import rows_between
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_sql
 
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
 
     from lakestream.engine.windows.family import TickInput
     from lakestream.engine.windows.rows.tables import CutResult
+    from lakestream.storage.rows.views import View
+
+PART_WINDOWS = 262_144
+"""Windows that are cut at once, about: each is looked at by itself, and takes a kilobyte meanwhile."""
+_GROUP_WINDOWS = 4
+"""How many windows a group counts as, for what is known of it."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +61,26 @@ class CutWindows(Step):
         advance = _in_order(given, sums) if self.is_in_order else None
         if advance is not None:
             return advance
-        result = Cutting(given, sums.schema).run(sums, changes)
+        result = cut(given, sums, changes)
         check_windows(result.fired.num_rows, given.most_windows)
         return _advance(given, result)
+
+
+def cut(given: TickInput, sums: pa.Table, changes: View) -> CutResult:
+    """Cut the groups with changes, which are summed up by group, a part of them after the other."""
+    lows = [low for name in ("low", "low_kept", "joining") if (low := least(sums[name])) is not None]
+    shares = _shares(given, sums.num_rows, total(sums, "n"), min(lows, default=EVER[1]))
+    return together(Cutting(given, sums.schema, share).run(sums, changes) for share in shares)
+
+
+def _shares(given: TickInput, groups: int, rows: int, lower: int | None) -> list[tuple[int, int]]:
+    """Return the parts in which groups are cut, by what came and what the output has from ``lower`` on."""
+    places, since = given.target.shape.provenance, EVER[0] if lower is None else lower
+    if places is not None:
+        tables = [given.tables.open(info.path) for info in given.target.tables]
+        rows += sum(rows_between(table, places.start_in_statistics, since, EVER[1]) for table in tables)
+    parts = parts_of(max(rows, _GROUP_WINDOWS * groups), PART_WINDOWS)
+    return [(part, parts) for part in range(parts)]
 
 
 def _in_order(given: TickInput, changes: pa.Table) -> Advance | None:
@@ -111,4 +137,7 @@ class RecomputeCut(RecomputeStep):
         """Let all windows of the range fire that have fired."""
         if given.state.rows is None or not len(given.state):
             return Advance(given.state)
-        return _advance(given, Cutting(given, given.state.rows.schema).recompute(self.event_range))
+        shares = _shares(given, len(given.state), 0, self.event_range.overlap_us)
+        schema = given.state.rows.schema
+        found = (Cutting(given, schema, share).recompute(self.event_range) for share in shares)
+        return _advance(given, together(found))

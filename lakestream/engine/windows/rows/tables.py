@@ -11,7 +11,7 @@ from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -35,6 +35,26 @@ class CutResult:
     rows: int
     late: int
     events: pa.Table
+
+
+def together(results: Iterable[CutResult]) -> CutResult:
+    """Return what cuts of parts of the groups gave as one, where there is one at least."""
+    import pyarrow as pa
+
+    parts = [*results]
+
+    def joined(name: str) -> pa.Table:
+        return pa.concat_tables([getattr(part, name) for part in parts])
+
+    return CutResult(
+        joined("fired"),
+        joined("retracted"),
+        joined("groups"),
+        merge_spans([span for part in parts for span in part.spans]),
+        sum(part.rows for part in parts),
+        sum(part.late for part in parts),
+        joined("events"),
+    )
 
 
 @dataclass(frozen=True)
