@@ -67,7 +67,10 @@ def _refreshed(stream: Stream) -> list[tuple[str, str]]:
     by = "the one key of all rows" if stream.keys.is_total else f"the keys {stream.keys.said}"
     lines = [("refresh", f"incremental, by {by}: those that a change touches"), _moved(stream.keys)]
     if nowhere := stream.keys.leading_nowhere:
-        lines.append(("refresh", f"as a whole, with each change of {', '.join(sorted(nowhere))}"))
+        said = (
+            f"as a whole, with each change of {', '.join(sorted(nowhere))}, from which no equal columns lead"
+        )
+        lines.append(("refresh", f"{said} to keys (instead: a join with it by a.x = b.x)"))
     return lines
 
 

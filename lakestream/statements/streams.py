@@ -375,7 +375,7 @@ class StreamStatements:
         try:
             refuse_unfit(self.at.small, self.at.catalog, record, compile_record(record, self.at.catalog))
         except LakestreamError as error:
-            raise named_state(record, error) from error
+            raise named_state(record, error, by_resync=True) from error
 
 
 def _place(name: model.TableName) -> Place:

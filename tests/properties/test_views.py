@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake, Settings
+from lakestream.compute.windows.keyed.leads import OF_A_VIEW
 from lakestream.errors import StreamError
 from tests.properties import loads, nexmark, tpch
 from tests.properties.followed import TABLES, without_spark
@@ -123,8 +124,43 @@ def test_a_table_that_is_made_again_with_another_type_is_not_taken_for_the_first
     )
     lake.run()
     assert "SOURCE_REPLACED" in str(lake.streams()[0].last_error)
-    with pytest.raises(StreamError, match=r"one of .*meters, .*sites gives a column of type bigint"):
+    with pytest.raises(StreamError, match=r"one of .*meters, .*sites gives a column of type bigint") as error:
         lake.sql("RECALCULATE STREAM v RESYNC")
+    assert error.value.hint == "put the columns back as they were; or drop and create main.v"
+
+
+def test_group_by_all_goes_by_the_keys_that_it_stands_for(lake: Lake) -> None:
+    lake.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT region AS r, 1 AS one, count(*) AS n FROM sites GROUP BY ALL"
+    )
+    lake.sql("CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM sites GROUP BY ALL")
+    lake.run()
+    lake.sql("INSERT INTO sites VALUES ('2025-01-01 08:00:00', 'c', 'y', 3)")
+    assert [(tick.windows, tick.rows_out) for tick in lake.run().ticks] == [(1, 1), (1, 1)]
+    assert sorted(lake.sql("SELECT * FROM v").fetchall()) == [("x", 1, 1), ("y", 1, 2)]
+    assert lake.sql("SELECT * FROM w").fetchall() == [(3,)]
+    assert [
+        str(lake.sql(f"EXPLAIN MATERIALIZED VIEW {name}").fetchall()[0][1]).partition(":")[0] for name in "vw"
+    ] == ["incremental, by the keys region", "incremental, by the one key of all rows"]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT site FROM sites LIMIT 1", "a LIMIT (instead: row_number() OVER"),
+        ("SELECT max(most) AS n FROM sites", "can be taken back exactly (instead: GROUP BY, or PARTITION"),
+        (
+            "SELECT r.factor FROM sites s RIGHT JOIN regions r ON r.region = s.region",
+            "(instead: LEFT JOIN with",
+        ),
+        ("SELECT site FROM sites EXCEPT SELECT site FROM meters", "(instead: DISTINCT rows with NOT EXISTS"),
+        ("SELECT region, count(*) AS n FROM sites GROUP BY ROLLUP (region)", "(instead: a GROUP BY for each"),
+        ("SELECT r AS r FROM (SELECT region AS r FROM sites UNION ALL SELECT site FROM meters)", OF_A_VIEW),
+    ],
+)
+def test_what_is_computed_as_a_whole_says_what_to_write_instead(lake: Lake, query: str, why: str) -> None:
+    lake.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert why in str(lake.sql("EXPLAIN MATERIALIZED VIEW v").fetchall()[0][1])
 
 
 def test_a_view_without_keys_is_computed_as_a_whole(lake: Lake) -> None:
@@ -181,10 +217,11 @@ def test_a_table_that_leads_nowhere_has_all_computed_again(lake: Lake) -> None:
     lake.run()
     assert sorted(lake.sql("SELECT * FROM times_v").fetchall()) == [("a", 6), ("b", 4)]
     said = [said for _, said in lake.sql("EXPLAIN MATERIALIZED VIEW times_v").fetchall()]
+    nowhere = "from which no equal columns lead to keys (instead: a join with it by a.x = b.x)"
     assert said[:3] == [
         "incremental, by the keys m.site: those that a change touches",
         "a touched key is computed from all its rows: MAX(m.amps * r.factor) cannot be taken back exactly",
-        "as a whole, with each change of main.regions",
+        f"as a whole, with each change of main.regions, {nowhere}",
     ]
 
 

@@ -189,7 +189,7 @@ def _keys(
     if way is not Way.WHOLE:
         return keys, ""
     if keys.is_total:
-        return None, f"it has no keys, and {keys.why_unkept}"
+        return None, keys.why_no_keys
     return None, "Spark does not compute it by keys"
 
 

@@ -218,7 +218,7 @@ def _with_kept(spark: SparkSession, stream: Stream) -> Stream:
     found = _kept(spark, stream, stream.keys)
     keys = found.keys
     if keys is not None and keys.is_total and keys.kept is None:
-        return replace(found, keys=None, way=Way.WHOLE, why_whole=f"it has no keys, and {keys.why_unkept}")
+        return replace(found, keys=None, way=Way.WHOLE, why_whole=keys.why_no_keys)
     return found
 
 

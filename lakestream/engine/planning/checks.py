@@ -347,14 +347,19 @@ def check_plan(plan: TickPlan, version: int | None) -> None:
 # --- named states ---
 
 
-def named_state(record: StreamRecord, error: LakestreamError) -> LakestreamError:
+def named_state(record: StreamRecord, error: LakestreamError, *, by_resync: bool = False) -> LakestreamError:
     """Return the error as the stream's named state, with the command that leads out of it as its hint.
+
+    ``by_resync``: it is RESYNC that was refused, which is no way out then.
 
     A column that the statement names and the source lacks is SOURCE_SCHEMA_CHANGED: it was there when the
     stream was created.
     """
     if isinstance(error, StatementError) and error.code == "COLUMN_NOT_FOUND":
         error = StreamError("SOURCE_SCHEMA_CHANGED", f"{error.message}, which the stream uses")
+    if by_resync and error.code == "SOURCE_SCHEMA_CHANGED":
+        error.hint = f"put the columns back as they were; or drop and create {record.database}.{record.name}"
+        return error
     error.hint = way_out(f"{record.database}.{record.name}", error.code) or error.hint
     return error
 

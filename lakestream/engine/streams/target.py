@@ -11,6 +11,7 @@ from sqlglot import exp
 from lakestream.compute.windows.calculation import ALIAS
 from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.streams.comments import comment_of_output, commented
+from lakestream.engine.streams.unsorted import refuse_unsorted
 from lakestream.errors import LakestreamError, StatementError, StorageError, did_you_mean
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.grouping import asks_for_subtables, selected_groups
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
-    from lakestream.language.model import Fragment, OutputLayout, StreamDefinition
+    from lakestream.language.model import OutputLayout, StreamDefinition
     from lakestream.output.columns import Provenance
     from lakestream.output.fixed import Fixed
     from lakestream.storage.names.catalog import Catalog
@@ -116,7 +117,7 @@ def output_shape(
     Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING, DUPLICATE_COLUMN,
     FIRST_COLUMN_NOT_TIME, TYPE_NOT_STORABLE, NON_DETERMINISTIC.
     """
-    _refuse_unsorted(definition.calculation)
+    refuse_unsorted(definition.calculation)
     results = result_names(definition, names)
     labels = _labels(definition, len(results))
     columns = [
@@ -198,27 +199,6 @@ def _storable(name: str, kind: str) -> str:
             hint="convert it: an interval to a number of milliseconds, another one with CAST(… AS STRING)",
         )
     return kind
-
-
-_ARRAYS = (exp.ArrayAgg, exp.ArrayUniqueAgg)
-
-
-def _refuse_unsorted(fragment: Fragment) -> None:
-    """Refuse values as they come, in an array or a text: a row that is read elsewhere would change them."""
-    query = parse_query(fragment)
-    listed = [item.unalias() for item in query.selects]
-    arrays = [node.this if isinstance(node, exp.Filter) else node for node in listed]
-    texts = [node for node in query.find_all(exp.GroupConcat) if not isinstance(node.parent, exp.WithinGroup)]
-    for node, hint in (
-        *((one, "array_sort(…) around it") for one in arrays if isinstance(one, _ARRAYS)),
-        *((one, "WITHIN GROUP (ORDER BY …) behind it") for one in texts),
-    ):
-        raise StatementError(
-            "NON_DETERMINISTIC",
-            f"{node.sql('spark')} has no order, a stream must give the same each time",
-            hint=hint,
-            place=place_in(fragment, node),
-        )
 
 
 def _tags(definition: StreamDefinition, group_types: Sequence[str], zone: str) -> list[OutputColumn]:

@@ -43,3 +43,18 @@ def is_aggregate(node: exp.Expr) -> bool:
 def _compares(node: exp.Any) -> bool:
     """Return whether it is no aggregate but what something is held against: ``LIKE ANY (…)``."""
     return isinstance(node.parent, exp.Binary) and node.arg_key == "expression"
+
+
+def number_all_groups(select: exp.Select) -> None:
+    """Write GROUP BY ALL as the places of the results that it stands for: those without an aggregate.
+
+    It stays as it is beside window functions, and where a star hides what there is.
+    """
+    group = select.args.get("group")
+    if group is None or {name for name, value in group.args.items() if value} != {"all"}:
+        return
+    if any(item.is_star or item.find(exp.Window) for item in select.selects):
+        return
+    places = [n for n, item in enumerate(select.selects, 1) if not any(map(is_aggregate, item.walk()))]
+    numbers = [exp.Literal.number(place) for place in places]
+    select.set("group", exp.Group(expressions=numbers) if numbers else None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import StatementError
+from lakestream.language.common.aggregates import number_all_groups
 from lakestream.language.common.query_clauses import said
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import conjuncts, parse_query, place_in
@@ -260,8 +261,9 @@ def _plain(query: Fragment, tree: exp.Query) -> exp.Select:
             raise _not_incremental(query, tree, what)
     if any(isinstance(node, exp.Window) for item in tree.selects for node in item.walk()):
         raise _not_incremental(query, tree, "a window function, which looks at all groups")
+    number_all_groups(tree)
     group = tree.args.get("group")
-    if group is None or not group.expressions:
+    if group is None or not (group.expressions or group.args.get("all")):
         raise _not_incremental(query, tree, "a query without GROUP BY window(…)")
     if {name for name, value in group.args.items() if value} != {"expressions"}:
         raise _not_incremental(query, tree, "GROUPING SETS, ROLLUP and CUBE")

@@ -44,11 +44,13 @@ _STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
         exp.CTE,
         exp.Distinct,
         exp.Except,
+        exp.Exists,
         exp.Filter,
         exp.From,
         exp.Group,
         exp.Having,
         exp.Identifier,
+        exp.Intersect,
         exp.Join,
         exp.Lateral,
         exp.Limit,
@@ -338,6 +340,12 @@ def _of_json(node: exp.Expr) -> None:
         raise NotExactError("a map")
 
 
+def _of_query(node: exp.Expr) -> None:
+    """Refuse EXISTS of an array, which is another function of that name."""
+    if not isinstance(node.this, exp.Query):
+        raise NotExactError("exists() of an array")
+
+
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
@@ -353,6 +361,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Sqrt: _no_decimals,
     exp.Count: _one_value,
     exp.Case: _plain_case,
+    exp.Exists: _of_query,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _no_numeric_text),
     exp.Substring: _counted_from_one,
     exp.Left: _counted_from_one,

@@ -227,7 +227,8 @@ def with_kept(keys: Keys, types: Mapping[str, str]) -> Keys:
     ``types`` are also those of the hidden columns; without those of what may be kept nothing is.
     """
     if not types:
-        return replace(keys, kept=None, why_unkept="it was created without")
+        no_sum = "not each of its aggregates can be taken back exactly"
+        return replace(keys, kept=None, why_unkept=no_sum if keys.is_total else "it was created without")
     told = replace(keys, told=hidden_types(types, keys), kept=None)
     try:
         keeping = keeping_of(keys)

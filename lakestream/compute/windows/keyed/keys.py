@@ -19,9 +19,17 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.compute.windows.calculation import ALIAS, COLUMNS, READ, Bound
-from lakestream.compute.windows.keyed.leads import Core, Key, NotKeyedError, names_of
+from lakestream.compute.windows.keyed.leads import (
+    OF_A_VIEW,
+    Core,
+    Key,
+    NotKeyedError,
+    names_of,
+    refused_source,
+)
 from lakestream.compute.windows.reach import with_columns
 from lakestream.compute.windows.stars import NoSuchError, UnknownColumnsError, columns_of_star, star_of
+from lakestream.language.common.aggregates import number_all_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -48,6 +56,8 @@ _NOT_HELD = re.compile(r"interval|void|variant|map<")
 _TEXT = re.compile(r"$|string|varchar|char")
 """What begins the types whose values may be the empty text; nothing, where a type is not known."""
 
+_FIRST_ROWS = "row_number() OVER (PARTITION BY key ORDER BY …), and a query around that takes the first ones"
+_BY_PARTS = "GROUP BY, or PARTITION BY, a key; what is of all rows can be a view over that view"
 _CORE = "core"
 _ASKED = "_ls_asked"
 
@@ -195,6 +205,11 @@ class Keys:
         return self.anywhere if self.kept is None else self.anywhere - self.kept.keeping.movable.keys()
 
     @property
+    def why_no_keys(self) -> str:
+        """Why aggregates of all rows are computed as a whole, where nothing is kept of them."""
+        return f"it has no keys, and {self.why_unkept} (instead: {_BY_PARTS})"
+
+    @property
     def is_total(self) -> bool:
         """Whether all rows are of one key, which has no values: aggregates of all there is."""
         return not self.branches[0].keys
@@ -214,6 +229,8 @@ def keys_of(calculation: Calculation, folders: Collection[int] = ()) -> Keys:
     """
     query = _inlined(calculation.query.copy())
     _expand_stars(query)
+    for select in query.find_all(exp.Select):
+        number_all_groups(select)
     _group_distinct(query)
     parts = [_levels(part, frozenset(folders)) for part in _parts(query)]
     every = [levels for part in parts for levels in part]
@@ -225,7 +242,8 @@ def keys_of(calculation: Calculation, folders: Collection[int] = ()) -> Keys:
     there = Counter(read.view for read in reads)
     anywhere = frozenset(read.relation.key for read in reads if led[read.view] < there[read.view])
     if all(read.relation.key in anywhere for read in reads):
-        raise NotKeyedError("no equal columns lead from a change of its tables to keys")
+        why = "no equal columns lead from a change of its tables to keys"
+        raise NotKeyedError(why, f"joins by a.x = b.x, or {OF_A_VIEW}")
     once = {view for view, count in there.items() if count == 1}
     found = [(_narrowing(branch, once), read) for branch, read in found]
     restricted = query.copy()
@@ -331,12 +349,12 @@ def _inlined(query: exp.Query) -> exp.Query:
     if named is None:
         return query
     if named.args.get("recursive"):
-        raise NotKeyedError("WITH RECURSIVE")
+        raise NotKeyedError("WITH RECURSIVE", "a query for each level, joined by UNION ALL")
     query.set("with_", None)
     bodies: dict[str, exp.Expr] = {}
     for cte in named.expressions:
         if cte.args["alias"].args.get("columns"):
-            raise NotKeyedError("WITH that names columns")
+            raise NotKeyedError("WITH that names columns", "AS in its query's own list")
         bodies[cte.alias.lower()] = _with_bodies(cte.this, bodies)
     found = _with_bodies(query, bodies)
     assert isinstance(found, exp.Query)  # it was one
@@ -403,12 +421,13 @@ def _parts(query: exp.Expr) -> list[list[exp.Select]]:
         return _parts(query.this)
     if isinstance(query, exp.Union):
         if _cut(query):
-            raise NotKeyedError("a LIMIT")
+            raise NotKeyedError("a LIMIT", _FIRST_ROWS)
         query.set("order", None)
         parts = [*_parts(query.left), *_parts(query.right)]
         return [[select for part in parts for select in part]] if query.args.get("distinct") else parts
     if not isinstance(query, exp.Select):
-        raise NotKeyedError("a set operation other than UNION")
+        instead = "DISTINCT rows with NOT EXISTS, or EXISTS, of equal ones in the other query"
+        raise NotKeyedError("a set operation other than UNION", instead)
     return [[query]]
 
 
@@ -429,9 +448,8 @@ def _share_keys(branches: Sequence[_Levels]) -> None:
     columns = [levels.columns() for levels in branches]
     shared = [column for column in zip(*columns, strict=False) if _alike(column)]
     if not shared:
-        raise NotKeyedError(
-            "a UNION without a column that is one of a table, of one type, in each of its queries"
-        )
+        why = "a UNION without a column that is one of a table, of one type, in each of its queries"
+        raise NotKeyedError(why, "such a column in each, or UNION ALL")
     for number, levels in enumerate(branches):
         levels.keys = [key for column in shared if (key := column[number][0]) is not None]
 
@@ -456,7 +474,7 @@ def _keyed(place: int, levels: _Levels, number: int | None) -> tuple[Branch, Rea
         source = levels.core.anchor()
         keys, alone = levels.core.keys_of_rows(source), source.read
     if not keys and (number is not None or not _is_total(levels)):
-        raise NotKeyedError("it has no keys by which its rows fall apart")
+        raise NotKeyedError("it has no keys by which its rows fall apart", _BY_PARTS)
     core = levels.core
     named = frozenset(name for key in keys for name in key.tables)
     leads = [lead for source in core.sources if (lead := core.lead(source, named)) is not None]
@@ -507,7 +525,7 @@ class _Levels:
         below: exp.Expr = select
         while True:
             if not isinstance(below, exp.Select):
-                raise NotKeyedError("a set operation within the query")
+                raise NotKeyedError("a set operation within the query", OF_A_VIEW)
             _refuse_cut(below)
             self.selects.append(below)
             inner = _single_query(below)
@@ -557,7 +575,7 @@ class _Levels:
         """Have all selects show SQL over the rows of the first one, as their last columns, by these names."""
         for select in reversed(self.selects):
             if any(item.is_star for item in select.selects):
-                raise NotKeyedError("a star")
+                raise NotKeyedError("a star", "the names of its columns")
             group = select.args.get("group")
             for name, sql in named.items():
                 column = exp.column(name)
@@ -569,11 +587,11 @@ class _Levels:
 
 def _refuse_cut(select: exp.Select) -> None:
     if _cut(select):
-        raise NotKeyedError("a LIMIT")
+        raise NotKeyedError("a LIMIT", _FIRST_ROWS)
     if select.args.get("with_") is not None:
-        raise NotKeyedError("WITH within the query")
+        raise NotKeyedError("WITH within the query", "WITH before the whole query")
     if select.args.get("laterals") and _single_query(select) is not None:
-        raise NotKeyedError("LATERAL VIEW of a query")
+        raise NotKeyedError("LATERAL VIEW of a query", OF_A_VIEW)
 
 
 def _single_query(select: exp.Select) -> exp.Expr | None:
@@ -585,9 +603,9 @@ def _single_query(select: exp.Select) -> exp.Expr | None:
     if not isinstance(node, exp.Subquery) or READ in node.meta:
         return None
     if node.args["alias"].args.get("columns") if node.args.get("alias") else False:
-        raise NotKeyedError("a query whose columns are renamed")
+        raise NotKeyedError("a query whose columns are renamed", "AS in its own list")
     if node.args.get("pivots") or node.args.get("sample") or node.args.get("joins"):
-        raise NotKeyedError("PIVOT or TABLESAMPLE")
+        raise NotKeyedError(*refused_source(node))
     found: exp.Expr = node.this
     return found
 
@@ -636,7 +654,8 @@ def _groups(select: exp.Select) -> list[exp.Expr] | None:
         return None
     several = any(group.find_all(exp.Cube, exp.Rollup, exp.GroupingSets))
     if several or {name for name, value in group.args.items() if value} != {"expressions"}:
-        raise NotKeyedError("GROUPING SETS, ROLLUP and CUBE")
+        instead = "a GROUP BY for each of them, joined by UNION ALL"
+        raise NotKeyedError("GROUPING SETS, ROLLUP and CUBE", instead)
     return [node for key in group.expressions if not _is_window(node := meant(key.unnest(), select))]
 
 
@@ -644,7 +663,7 @@ def whole_groups(select: exp.Select) -> list[exp.Expr]:
     """Return all that a select groups by, none where it does not; raises NotKeyedError for windows."""
     found, group = _groups(select) or [], select.args.get("group")
     if group is not None and len(found) < len(group.expressions):
-        raise NotKeyedError("windows of joined tables")
+        raise NotKeyedError("windows of joined tables", "a view of the join, and windows of that view")
     return found
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from lakestream.compute.windows.calculation import Read
 
+OF_A_VIEW = "a view of the inner query, and this one over that view"
+"""What to write instead of a query that is put together of others."""
+
 _FLAG = "ls_there_"
 _SAID_OF_JOINS = ("kind", "side", "method", "on", "using")
 _NO_VALUES = ("map<", "variant")
@@ -27,7 +30,10 @@ _NO_VALUES = ("map<", "variant")
 
 
 class NotKeyedError(Exception):
-    """A query whose rows do not fall apart by keys; its text says why."""
+    """A query whose rows do not fall apart by keys; its text says why, and what to write ``instead``."""
+
+    def __init__(self, why: str, instead: str = "") -> None:
+        super().__init__(f"{why} (instead: {instead})" if instead else why)
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ class Core:
             self._take(part)
         self._by_name = {source.name: source for source in self.sources}
         if len(self._by_name) < len(self.sources):
-            raise NotKeyedError("two tables of one name")
+            raise NotKeyedError("two tables of one name", "an alias for each")
         self._tell()
 
     def _take(self, part: exp.Expr) -> None:
@@ -180,7 +186,7 @@ class Core:
         if isinstance(part, exp.Join) and not any(part.args.get(name) for name in _SAID_OF_JOINS):
             part.set("kind", "CROSS")  # a comma would bind less than the join behind it
         if join == "" or node.args.get("pivots") or node.args.get("sample") or node.args.get("joins"):
-            raise NotKeyedError("a RIGHT, FULL or NATURAL JOIN")
+            raise NotKeyedError(*refused_source(node, part))
         read = node.meta.get(READ) or None
         renamed = node.args["alias"].args.get("columns") if node.args.get("alias") else None
         if read is not None and (read.relation.version is not None or renamed):
@@ -257,7 +263,8 @@ class Core:
         for source in self.sources:
             if source.read is not None and not source.is_optional and not source.is_filter:
                 return source
-        raise NotKeyedError("no table of which each of its rows has a row")
+        why = "no table of which each of its rows has a row"
+        raise NotKeyedError(why, f"a table first in FROM, or {OF_A_VIEW}")
 
     def keys_of_rows(self, source: Source) -> list[Key]:
         """Return what tells rows of a source apart: its time and key, or all columns that are read."""
@@ -397,6 +404,20 @@ class Core:
             else:
                 return None
         return on_way, optional
+
+
+def refused_source(node: exp.Expr, part: exp.Expr | None = None) -> tuple[str, str]:
+    """Return why what stands in FROM, or in a JOIN, leads to no keys, and what to write instead."""
+    if node.args.get("pivots"):
+        return "PIVOT", "an aggregate with FILTER (WHERE …) for each of its columns, and GROUP BY"
+    if node.args.get("sample"):
+        return "TABLESAMPLE", "a condition in WHERE, such as one of a hash"
+    kind = "" if part is None else str(part.args.get("side") or part.args.get("method") or "").upper()
+    return {
+        "RIGHT": ("a RIGHT JOIN", "LEFT JOIN with the tables the other way round"),
+        "FULL": ("a FULL JOIN", "LEFT JOIN, and the rows of the other table by UNION ALL and ANTI JOIN"),
+        "NATURAL": ("a NATURAL JOIN", "JOIN … USING (…)"),
+    }.get(kind, ("a join within a join", OF_A_VIEW))
 
 
 def _spelled(read: Read, name: str) -> str:
