@@ -3,11 +3,12 @@
 ``python -m tests.properties.wide --count 100 --seed 7``. Each history has three Delta tables that others
 write (rows that are added, changed, merged, deleted, files that are put together, partitions of odd values),
 in one or two databases, a stream with EXACT(ALL) from one of them, and four views with joins, subqueries,
-UNION in each other, window functions, windows that overlap, sessions, stars, LATERAL VIEW, outer joins, and
-views over views and over what the stream writes, so that a change comes by several ways; some of the views'
-tables are partitioned. Its changes (rows written in the place of others, RESTORE and new columns too) are cut
-into commits and ticks at random, with crashes and REFRESH between. In the end each view holds what DuckDB
-gives of its query over the tables as they are.
+UNION in each other, window functions, windows that overlap, sessions, stars, LATERAL VIEW, outer joins, what
+:mod:`tests.properties.shapes` has, and views over views and over what the stream writes, so that a change
+comes by several ways; some of the views' tables are partitioned. Its changes (rows written in the place of
+others, RESTORE, new columns, and tables that are made again too) are cut into commits and ticks at random,
+with crashes and REFRESH between; clocks of some lakes are changed for summer or winter meanwhile. In the end
+each view holds what DuckDB gives of its query over the tables as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -34,6 +35,7 @@ from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError
 from tests.properties.followed import POINTS, START, plain, run_histories
+from tests.properties.shapes import SHAPES, SPARK_SHAPES, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,6 +63,14 @@ NAMES = ("a", "b", "c")
 PLAIN = (None, "x", "", "..", "-1", "2025-01-01", "__HIVE_DEFAULT_PARTITION__")
 ODD = (*PLAIN, " ", "%", "/", "x=%2F", "a' b", "a:b")
 """Texts that are no plain name of a folder; of those beyond ``PLAIN`` only Spark reads the changes."""
+CLOCKS = (
+    ("UTC", START),
+    ("UTC", START),
+    ("Europe/Berlin", datetime(2025, 3, 30, 0, 57, tzinfo=UTC)),
+    ("America/New_York", datetime(2025, 11, 2, 5, 57, tzinfo=UTC)),
+    ("Asia/Kathmandu", datetime(2025, 1, 1, 18, 13, tzinfo=UTC)),
+)
+"""Time zones of lakes, with the time of the first rows: about midnight, or a change of the clock."""
 STREAM = "so"
 """The table that the stream of a history writes: a row for each closed minute."""
 
@@ -77,11 +87,14 @@ class World:
     texts: tuple[str | None, ...] = ("x", "y")
     names: tuple[str, ...] = NAMES
     stream: str = ""
+    zone: str = "UTC"
+    start: datetime = START
     _next: int = 0
 
     def draw(self) -> None:
         """Draw what texts there are, in which databases the tables are, and a stream from them."""
         choose = self.random.choice
+        self.zone, self.start = choose(CLOCKS)
         self.texts = choose([("x", "y"), (*self.random.sample(ODD if self.spark else PLAIN, 3),)])
         self.names = choose([NAMES, NAMES, ("a", "other.b", "c"), ("other.a", "other.b", "c")])
         if self.random.random() < 0.4:
@@ -115,6 +128,11 @@ class World:
         )
 
     @property
+    def settings(self) -> Settings:
+        """Those of the lake."""
+        return Settings(checkpoint_ticks=2, timezone=self.zone)
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of each table."""
         key, at = KEYS[self.kind][0], pa.timestamp("us", "UTC")
@@ -124,14 +142,25 @@ class World:
     def make(self) -> None:
         """Make the tables, some of them partitioned."""
         for name in NAMES:
-            DeltaTable.create(
-                str(self.folder / name),
-                schema=self.schema,
-                partition_by=self._folders(),
-                configuration={"delta.enableChangeDataFeed": "true"},
-            )
+            self._make(name)
             if self.random.random() < 0.8:
                 self._add(name)
+
+    def _make(self, name: str) -> None:
+        DeltaTable.create(
+            str(self.folder / name),
+            schema=self.schema,
+            partition_by=self._folders(),
+            configuration={"delta.enableChangeDataFeed": "true"},
+        )
+
+    def _make_again(self, name: str) -> None:
+        """Have another table in the place of one."""
+        shutil.rmtree(self.folder / name)
+        self.ids[name] = []
+        self._make(name)
+        if self.random.random() < 0.8:
+            self._add(name)
 
     def _folders(self) -> list[str] | None:
         """Draw what a table is partitioned by."""
@@ -161,6 +190,8 @@ class World:
             self._overwrite(name, ours, some)
         elif what < 0.95:
             self._widen(table)
+        elif what < 0.97:
+            self._make_again(name)
         else:
             table.optimize.compact()
 
@@ -203,7 +234,7 @@ class World:
         return pa.Table.from_pylist(rows, self.schema)
 
     def _row(self) -> dict[str, object]:
-        at, choose = START + timedelta(seconds=self.random.randint(0, 400)), self.random.choice
+        at, choose = self.start + timedelta(seconds=self.random.randint(0, 400)), self.random.choice
         return {
             "ts": at,
             "k": choose(KEYS[self.kind][1]),
@@ -221,7 +252,7 @@ class World:
     def database(self) -> duckdb.DuckDBPyConnection:
         """Return the tables as DuckDB has them."""
         connection = duckdb.connect()
-        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET TimeZone = '{self.zone}'")
         connection.execute("CREATE SCHEMA other")
         for name, full in zip(NAMES, self.names, strict=True):
             connection.register(f"rows_{name}", self.rows_of(name))
@@ -277,6 +308,7 @@ class Drawing:
             self._sliding,
             self._starred,
         ]
+        ways += [self._shaped] * 12
         ways += [self._diamond] * bool(self.views) + [self._of_stream] * 3 * self.reads_stream
         found = self.random.choice(ways)()
         if self.random.random() < 0.25:
@@ -492,6 +524,15 @@ class Drawing:
         )
         return View(query, ("k", "n"), query.replace("EXCEPT (", "EXCLUDE (").replace("any_value", "min"))
 
+    def _shaped(self) -> View:
+        shape = self.random.choice(SHAPES + SPARK_SHAPES * self.spark)
+        query, theirs = draw(self.random, shape, self.random.sample(self.names, 3))
+        return View(
+            query.replace("{", "{{").replace("}", "}}"),
+            ("k", "n"),
+            theirs.replace("{", "{{").replace("}", "}}"),
+        )
+
     def _of_stream(self) -> View:
         a, number = self._choose(*self.names), self._choose(*(f"v{one}" for one in self._known()), "")
         other = f"(SELECT n, count(*) AS k FROM {number} GROUP BY n)" if number else a
@@ -604,7 +645,7 @@ class History:
         made = dict[int, View]()
         try:
             world.make()
-            with Lake(f"{folder}/lake", settings=_settings()) as lake:
+            with Lake(f"{folder}/lake", settings=world.settings) as lake:
                 world.create(lake)
                 for number in range(self.views):
                     view = drawing.view()
@@ -618,8 +659,11 @@ class History:
                         drawing.views[number] = View("", ())
             for _ in range(self.steps):
                 self._step(world, folder)
-            with Lake(f"{folder}/lake", settings=_settings()) as lake:
-                lake.run()
+            with Lake(f"{folder}/lake", settings=world.settings) as lake:
+                for _ in range(1 + self.views):
+                    lake.run()
+                    if not _begun_anew(lake):
+                        break
                 return self._compared(lake, world, made)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -645,7 +689,7 @@ class History:
     def _step(self, world: World, folder: str) -> None:
         for _ in range(world.random.randint(1, 3)):
             world.change()
-        with Lake(f"{folder}/lake", settings=_settings()) as lake:
+        with Lake(f"{folder}/lake", settings=world.settings) as lake:
             views = [stream.name for stream in lake.streams() if stream.name.rpartition(".")[2] != "s"]
             if views and world.random.random() < 0.2:
                 lake.sql(f"REFRESH MATERIALIZED VIEW {world.random.choice(views)}")
@@ -688,8 +732,12 @@ class NotOursError(Exception):
     """A query that is no case: DuckDB does not take it."""
 
 
-def _settings() -> Settings:
-    return Settings(checkpoint_ticks=2)
+def _begun_anew(lake: Lake) -> bool:
+    """Have streams of which a table was made again begin anew, and return whether there are such."""
+    waiting = [one.name for one in lake.streams() if "SOURCE_REPLACED" in str(one.last_error)]
+    for name in waiting:
+        lake.sql(f"RECALCULATE STREAM {name} RESYNC")
+    return bool(waiting)
 
 
 def alike(rows: Sequence[Sequence[object]]) -> list[str]:

@@ -24,6 +24,7 @@ from lakestream.compute.windows.keyed.leads import (
     Core,
     Key,
     NotKeyedError,
+    Within,
     names_of,
     refused_source,
 )
@@ -477,7 +478,7 @@ def _keyed(place: int, levels: _Levels, number: int | None) -> tuple[Branch, Rea
         raise NotKeyedError("it has no keys by which its rows fall apart", _BY_PARTS)
     core = levels.core
     named = frozenset(name for key in keys for name in key.tables)
-    leads = [lead for source in core.sources if (lead := core.lead(source, named)) is not None]
+    leads = [lead for source in core.sources for lead in core.leads(source, named)]
     narrowed = [
         (read.view, name, place) for place, key in enumerate(keys) for read, name in core.narrowed(key)
     ]
@@ -524,15 +525,14 @@ class _Levels:
         self.selects: list[exp.Select] = []
         below: exp.Expr = select
         while True:
-            if not isinstance(below, exp.Select):
-                raise NotKeyedError("a set operation within the query", OF_A_VIEW)
+            assert isinstance(below, exp.Select)  # by the way here
             _refuse_cut(below)
             self.selects.append(below)
             inner = _single_query(below)
-            if inner is None:
+            if not isinstance(inner, exp.Select):
                 break
             below = inner
-        self.core = Core(self.selects[-1])
+        self.core = Core(self.selects[-1], _inner_of)
         self._results: list[Key | None] = []
         self.keys = self._keys()
 
@@ -555,6 +555,14 @@ class _Levels:
             # What is no key, or made of keys, tells nothing of the rows of a key.
             shown = {name: key for name, key in results.items() if asked is None or key in (keys or [])}
         return keys
+
+    def telling(self) -> list[Key | None]:
+        """Return the results that tell rows apart by the rows that they are made of; None for others."""
+        return [key if self.keys is None or key in self.keys else None for key in self._results]
+
+    def typed(self) -> list[tuple[Key | None, str]]:
+        """Return the same with the types of those that are columns of tables; "" for others."""
+        return [(key, self._type(key)) for key in self.telling()]
 
     def columns(self) -> list[tuple[Key | None, str]]:
         """Return the results that are keys and columns of tables, and their types; "" where they are none."""
@@ -583,6 +591,59 @@ class _Levels:
                     group.append("expressions", column.copy())
                 shown = exp.Var(this=sql) if select is self.core.select else column
                 select.append("expressions", exp.alias_(shown, name))
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """A query within another one: its branches, and the places of results that tell rows of it apart."""
+
+    branches: tuple[_Levels, ...]
+    places: Mapping[str, int]
+    names: frozenset[str]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of these results."""
+        return frozenset(self.places)
+
+    def within(self, columns: Sequence[str]) -> list[Within]:
+        """Return how changes of each table that it reads lead to these columns."""
+        return [found for branch in self.branches for found in self._of(branch, columns)]
+
+    def _of(self, branch: _Levels, columns: Sequence[str]) -> Iterator[Within]:
+        told = branch.telling()
+        keys = tuple(key for column in columns if (key := told[self.places[column]]) is not None)
+        named = frozenset(name for key in keys for name in key.tables)
+        for source in branch.core.sources:
+            for lead in branch.core.leads(source, named):
+                yield Within(tuple(columns), keys, lead)
+
+
+def _inner_of(query: exp.Query) -> _Inside | None:
+    """Return a query within another one as far as it is seen through; None: it is not."""
+    try:
+        branches = [_Levels(select) for select in _branches(query)]
+    except NotKeyedError:
+        return None
+    names = [item.alias_or_name.lower() for item in branches[0].selects[0].selects]
+    told = [branch.telling() for branch in branches]
+    if len({len(names), len({*names}), *map(len, told)}) > 1 or "*" in names:
+        return None
+    types = zip(*(branch.typed() for branch in branches), strict=True)
+    fit = [len(branches) == 1 or _alike(column) for column in types]
+    places = {name: n for n, name in enumerate(names) if name and fit[n] and all(one[n] for one in told)}
+    return _Inside(tuple(branches), places, frozenset(names))
+
+
+def _branches(query: exp.Expr) -> list[exp.Select]:
+    """Return the selects that set operations join: equal rows of theirs are one, or decide on one."""
+    if isinstance(query, exp.Subquery) and READ not in query.meta:
+        return _branches(query.this)
+    if isinstance(query, exp.SetOperation) and not _cut(query):
+        return [*_branches(query.left), *_branches(query.right)]
+    if not isinstance(query, exp.Select):
+        raise NotKeyedError("a set operation that is cut")
+    return [query]
 
 
 def _refuse_cut(select: exp.Select) -> None:

@@ -1,12 +1,15 @@
 """How a changed row of a table that a select joins leads to keys: by the rows that it is joined with, or was.
 
+So does one of a table that a query within the select reads: to what tells the rows of that query apart, and
+by the conditions on that to rows that are joined with them, or that ask for them in a subquery.
+
 What is not understood is left out of the conditions: then more keys are touched, never fewer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 OF_A_VIEW = "a view of the inner query, and this one over that view"
 """What to write instead of a query that is put together of others."""
 
-_FLAG = "ls_there_"
+_FLAG, _WITHIN = "ls_there_", "ls_within_"
 _SAID_OF_JOINS = ("kind", "side", "method", "on", "using")
 _NO_VALUES = ("map<", "variant")
 """What a type holds of which no values can be held against each other."""
@@ -49,12 +52,45 @@ class Key:
         return _tables_of(self.resolved)
 
 
+@dataclass(frozen=True)
+class Within:
+    """How changed rows of a read within a query lead to values of its columns, which are its ``keys``."""
+
+    columns: tuple[str, ...]
+    keys: tuple[Key, ...]
+    lead: Lead
+
+    def over(self, changed: str, beside: Callable[[Read], str], moved: Collection[str], name: str) -> str:
+        """Return SQL of the values that changes may touch, under a name; see :meth:`Lead.sql`."""
+        pairs = zip(names_of(self.keys), self.columns, strict=True)
+        listed = ", ".join(f"{key} AS {quoted(column)}" for key, column in pairs)
+        return (
+            f"(SELECT {listed} FROM ({self.lead.sql(self.keys, changed, beside, moved)})) AS {quoted(name)}"
+        )
+
+
+class Inner(Protocol):
+    """A query within a select: its ``names``, and the ``columns`` of these that tell its rows apart."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all its results."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of those that tell its rows apart."""
+
+    def within(self, columns: Sequence[str]) -> list[Within]:
+        """Return how changes of each table that it reads lead to columns; none of a table that does not."""
+
+
 @dataclass(eq=False)
 class Source:
-    """What stands in FROM or a JOIN under a name: rows of a read, or others, of which nothing follows.
+    """What stands in FROM or a JOIN under a name: rows of a read, or of a query within the select.
 
-    ``is_optional``: rows may be without one of it; ``is_filter``: it only decides which rows stay (SEMI,
-    ANTI). ``is_understood``: all that is said of the rows that it joins is known.
+    ``names`` are those of all its columns, None where they are not known, ``columns`` those of which
+    something follows. ``is_optional``: rows may be without one of it; ``is_filter``: it only decides on rows
+    (SEMI, ANTI, a subquery). ``is_understood``: all that is said of the rows that it joins is known.
     """
 
     name: str
@@ -64,6 +100,19 @@ class Source:
     is_optional: bool = False
     is_filter: bool = False
     is_understood: bool = True
+    inner: Inner | None = None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether rows of the select are there without one of it, or only decided on by it."""
+        return self.is_optional or self.is_filter
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The names of all its columns; None: not known."""
+        if self.inner is not None:
+            return self.inner.names
+        return None if self.read is None else self.columns
 
     def over(self, view: str) -> str:
         """Return SQL of its rows as a view has them, under its name."""
@@ -78,8 +127,8 @@ class Source:
 class Condition:
     """A condition that rows meet: always, or where there is a row of the table ``of``.
 
-    ``needs`` are the tables that it is about; of ``links`` there is a row wherever it holds; ``equal`` are
-    the columns of which it says that they are equal.
+    ``needs`` are the tables that it is about, ``columns`` their columns; of ``links`` there is a row wherever
+    it holds; ``equal`` are the columns of which it says that they are equal.
     """
 
     sql: str
@@ -87,6 +136,7 @@ class Condition:
     links: frozenset[str]
     of: str = ""
     equal: frozenset[exp.Column] = frozenset()
+    columns: frozenset[exp.Column] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -100,16 +150,22 @@ class Joined:
 
 @dataclass(frozen=True)
 class Lead:
-    """How changed rows of a source lead to keys: by tables that are joined to them, in order."""
+    """How changed rows of a source lead to keys: by tables that are joined to them, in order.
+
+    ``within``: the source is a query, in which a read has changed.
+    """
 
     source: Source
     where: tuple[Condition, ...] = ()
     joined: tuple[Joined, ...] = ()
+    within: Within | None = None
 
     @property
     def read(self) -> Read:
         """The read whose rows have changed."""
-        assert self.source.read is not None  # by lead
+        if self.within is not None:
+            return self.within.lead.read
+        assert self.source.read is not None  # by leads
         return self.source.read
 
     def sql(
@@ -122,7 +178,10 @@ class Lead:
         """
         named = {name for key in keys for name in key.tables}
         varied = [name for name in self._varied(moved) if name in named]
-        sql = f"FROM {self.source.over(changed)}"
+        begin = self.source.over(changed) if self.within is None else ""
+        if self.within is not None:
+            begin = self.within.over(changed, beside, moved, self.source.name)
+        sql = f"FROM {begin}"
         for one in self.joined:
             assert one.source.read is not None  # others are on no way
             kind = "JOIN" if one.is_sure else "LEFT JOIN"
@@ -167,15 +226,23 @@ def _flagged(key: exp.Expr, varied: Sequence[str]) -> str:
 
 
 class Core:
-    """A select over rows of tables."""
+    """A select over rows of tables, and of queries as far as ``inner_of`` sees through these."""
 
-    def __init__(self, select: exp.Select) -> None:
+    def __init__(
+        self, select: exp.Select, inner_of: Callable[[exp.Query], Inner | None] = lambda _: None
+    ) -> None:
         self.select = select
+        self._inner_of = inner_of
         self.sources: list[Source] = []
         self.conditions: list[Condition] = []
         parts = [part for part in (select.args.get("from_"), *(select.args.get("joins") or [])) if part]
         for part in parts:
             self._take(part)
+        self.sources += [
+            source
+            for number, asked in enumerate(_asked(select))
+            if (source := self._asked(asked, f"{_WITHIN}{number}"))
+        ]
         self._by_name = {source.name: source for source in self.sources}
         if len(self._by_name) < len(self.sources):
             raise NotKeyedError("two tables of one name", "an alias for each")
@@ -192,6 +259,10 @@ class Core:
         if read is not None and (read.relation.version is not None or renamed):
             read = None
         columns = frozenset() if read is None else frozenset(name.lower() for name in node.meta[COLUMNS])
+        inner = None
+        if isinstance(node, exp.Subquery) and READ not in node.meta and not renamed:
+            inner = self._inner_of(node.this)
+            columns = columns if inner is None else inner.columns
         on = conjuncts(part.args["on"]) if part.args.get("on") is not None else []
         name = node.alias_or_name.lower()
         for column in part.args.get("using") or ():
@@ -200,7 +271,41 @@ class Core:
                 sides = (exp.column(column.name, table=one, quoted=True) for one in (theirs.name, name))
                 on.append(exp.EQ(this=next(sides), expression=next(sides)))
         optional, filters = join == "LEFT", join in ("SEMI", "ANTI")
-        self.sources.append(Source(name, read, columns, on, optional, filters))
+        self.sources.append(Source(name, read, columns, on, optional, filters, inner=inner))
+
+    def _asked(self, node: exp.Expr, name: str) -> Source | None:
+        """Return a subquery of WHERE or of a result as a source that decides on rows, or their values.
+
+        None where nothing in it, nor what IN compares with it, ties it to a row.
+        """
+        query = (node.args["query"] if isinstance(node, exp.In) else node).unnest()
+        found = self._tied(query, name) if isinstance(query, exp.Select) else None
+        return found or (self._compared(node, query, name) if isinstance(node, exp.In) else None)
+
+    def _tied(self, query: exp.Select, name: str) -> Source | None:
+        try:
+            core = Core(query, self._inner_of)
+        except NotKeyedError:
+            return None
+        tied = Tied(core, {})
+        on = [found for node in core.said() if (found := tied.condition(node, name)) is not None]
+        return Source(name, None, tied.columns, on, is_filter=True, inner=tied) if on else None
+
+    def _compared(self, node: exp.In, query: exp.Query, name: str) -> Source | None:
+        inner, first = self._inner_of(query), query.selects[0].alias_or_name.lower()
+        if inner is None or first not in inner.columns or isinstance(node.this, exp.Tuple):
+            return None
+        same: exp.Expr = exp.EQ(this=node.this.copy(), expression=exp.column(first, table=name, quoted=True))
+        where = self.select.args.get("where")
+        if where is None or not any(part is node for part in conjuncts(where.this)):
+            same = exp.Coalesce(this=same, expressions=[exp.Boolean(this=True)])  # NULL is another value
+        return Source(name, None, inner.columns, [same], is_filter=True, inner=inner)
+
+    def said(self) -> list[exp.Expr]:
+        """Return the conditions that all rows of the select meet."""
+        where = self.select.args.get("where")
+        always = conjuncts(where.this) if where is not None else []
+        return [*always, *(node for one in self.sources if not one.is_beside for node in one.on)]
 
     def _tell(self) -> None:
         """Note what is known of the rows of the select, and of those that its tables join."""
@@ -246,14 +351,19 @@ class Core:
         return frozenset(source.name for source in self.sources if source.is_optional)
 
     def _condition(self, node: exp.Expr, of: str) -> Condition | None:
-        found = self.key(node)
+        found = self.key(node, of_queries=True)
         if found is None:
             return None
         node = found.resolved
         sides = (node.left, node.right) if isinstance(node, exp.EQ) else ()
         equal = frozenset(side for side in sides if isinstance(side, exp.Column))
         return Condition(
-            node.sql("spark"), found.tables, _links(node), of, equal if len(equal) > 1 else frozenset()
+            node.sql("spark"),
+            found.tables,
+            _links(node),
+            of,
+            equal if len(equal) > 1 else frozenset(),
+            frozenset(node.find_all(exp.Column)),
         )
 
     # --- keys ---
@@ -278,12 +388,20 @@ class Core:
         ]
         return [Key(column, column) for column in columns]
 
-    def key(self, node: exp.Expr) -> Key | None:
-        """Return an expression of rows of the select's tables; None where it is more, or not all is seen."""
+    def key(self, node: exp.Expr, *, of_queries: bool = False) -> Key | None:
+        """Return an expression of rows of the select's tables; None where it is more, or not all is seen.
+
+        ``of_queries``: what tells rows of a query in FROM apart is seen too; it is where that stands alone.
+        """
+        hidden = not of_queries and len(self.sources) > 1
+        queries = [one for one in self.sources if one.read is None and not one.name.startswith(_WITHIN)]
 
         def sourced(column: exp.Column) -> exp.Expr | None:
-            name = self._source_of(column)
-            return None if name is None else exp.column(column.name, table=name, quoted=True)
+            source = self.source_of(column)
+            # Names of a view's keys stay what they were: a column that may be a query's is none beside one.
+            if source is None or (hidden and (source.read is None or (queries and not column.table))):
+                return None
+            return exp.column(column.name, table=source.name, quoted=True)
 
         resolved = with_columns(node, sourced)
         return None if resolved is None or not _tables_of(resolved) else Key(node.copy(), resolved)
@@ -315,17 +433,30 @@ class Core:
         reads = ((self._by_name[column.table].read, column.name.lower()) for column in condition.equal)
         return len({read and read.relation.types.get(name) for read, name in reads}) == 1
 
-    def _source_of(self, column: exp.Column) -> str | None:
+    def source_of(self, column: exp.Column) -> Source | None:
+        """Return the source that a column is of; None where it is another one, or nothing follows from it."""
         if len(column.parts) > 2:
             return None
         name = column.name.lower()
         if column.table:
             source = self._by_name.get(column.table.lower())
-            return source.name if source is not None and name in source.columns else None
-        if any(source.read is None for source in self.sources) or self.select.args.get("laterals"):
-            return None  # it may be theirs
-        found = [one.name for one in self.sources if name in one.columns and not one.is_filter]
-        return found[0] if len(found) == 1 or (found and name in self._shared) else None
+            return source if source is not None and name in source.columns else None
+        if self.is_unknown(column):
+            return None
+        found = [one for one in self.sources if name in (one.names or ()) and not one.is_filter]
+        one = found[0] if len(found) == 1 or (found and name in self._shared) else None
+        return one if one is not None and name in one.columns else None
+
+    def is_unknown(self, column: exp.Column) -> bool:
+        """Return whether a column may be one of rows of which the columns are not known."""
+        unknown = any(source.names is None for source in self.sources) or self.select.args.get("laterals")
+        return not column.table and bool(unknown)
+
+    def has(self, column: exp.Column) -> bool:
+        """Return whether a column is named as one of the sources has it: none around the query is meant."""
+        if column.table:
+            return column.table.lower() in self._by_name
+        return any(column.name.lower() in (one.names or ()) for one in self.sources if not one.is_filter)
 
     @property
     def _shared(self) -> set[str]:
@@ -335,13 +466,23 @@ class Core:
 
     # --- from a changed row to keys ---
 
-    def lead(self, source: Source, named: frozenset[str]) -> Lead | None:
+    def leads(self, source: Source, named: frozenset[str]) -> list[Lead]:
         """Return how changed rows of a source lead to keys of the tables that are ``named``.
 
-        None: no conditions lead there.
+        A query leads by each table that it reads. None: no conditions lead there.
         """
-        if source.read is None:
-            return None
+        lead = self._lead(source, named)
+        if lead is None or source.read is not None:
+            return [lead] if lead is not None else []
+        if source.inner is None:
+            return []
+        told = {one for condition in self.conditions for one in condition.columns if one.table == source.name}
+        columns = sorted(
+            {one.name.lower() for one in told} | ({*source.columns} if source.name in named else set())
+        )
+        return [replace(lead, within=one) for one in source.inner.within(columns)] if columns else []
+
+    def _lead(self, source: Source, named: frozenset[str]) -> Lead | None:
         ways = self._ways(source)
         asked = self._beside(named, ways, {source.name})
         if asked is None:
@@ -377,7 +518,12 @@ class Core:
                 continue
             name = next(iter(ahead))
             source = self._by_name[name]
-            if name in known or source.is_filter or (source.is_optional and name not in one.links):
+            if (
+                name in known
+                or source.is_filter
+                or source.read is None
+                or (source.is_optional and name not in one.links)
+            ):
                 continue
             known.add(name)
             yield name
@@ -395,7 +541,7 @@ class Core:
                 continue
             if name in ways:
                 on_way.update(ways[name])
-            elif self._by_name[name].is_optional:
+            elif self._by_name[name].is_optional and self._by_name[name].read is not None:
                 needs = [other for one in self.conditions if one.of == name for other in one.needs]
                 if not needs:
                     return None
@@ -404,6 +550,62 @@ class Core:
             else:
                 return None
         return on_way, optional
+
+
+@dataclass(frozen=True)
+class Tied:
+    """A subquery by its columns that conditions tie to rows of the select around it."""
+
+    core: Core
+    keys: dict[str, Key]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that these columns have outside."""
+        return frozenset(self.keys)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The same: nothing else is seen of it."""
+        return self.names
+
+    def condition(self, node: exp.Expr, name: str) -> exp.Expr | None:
+        """Return a condition of the subquery over its columns, under a name, and those around it.
+
+        None: it is about one side alone, or not all is seen.
+        """
+        own: list[str] = []
+
+        def put(column: exp.Column) -> exp.Expr | None:
+            if not self.core.has(column):
+                return None if self.core.is_unknown(column) else column
+            key = self.core.key(column, of_queries=True)
+            if key is None:
+                return None
+            own.append(f"c{len(self.keys) + 1}")
+            self.keys[own[-1]] = key
+            return exp.column(own[-1], table=name, quoted=True)
+
+        found = with_columns(node, put)
+        around = found is not None and any(one.table != name for one in found.find_all(exp.Column))
+        return found if own and around else None
+
+    def within(self, columns: Sequence[str]) -> list[Within]:
+        """Return how changes of each table that it reads lead to these columns."""
+        keys = tuple(self.keys[column] for column in columns)
+        named = frozenset(name for key in keys for name in key.tables)
+        leads = (lead for source in self.core.sources for lead in self.core.leads(source, named))
+        return [Within(tuple(columns), keys, lead) for lead in leads]
+
+
+def _asked(select: exp.Select) -> Iterator[exp.Expr]:
+    """Give what holds a subquery in WHERE and the results of a select: IN with what it compares."""
+    where = select.args.get("where")
+    for part in [*select.selects, *([where.this] if where is not None else [])]:
+        for node in part.walk(prune=lambda one: isinstance(one, exp.Query)):
+            is_compared = isinstance(node, exp.In) and node.args.get("query") is not None
+            if is_compared or (isinstance(node, exp.Query) and not isinstance(node.parent, exp.In)):
+                yield node
 
 
 def refused_source(node: exp.Expr, part: exp.Expr | None = None) -> tuple[str, str]:

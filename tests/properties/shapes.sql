@@ -1,0 +1,78 @@
+-- Shapes of queries for the drawn views of tests.properties.wide; tests/properties/shapes.py says how they are read.
+
+SELECT p.k, p.v AS n FROM {a} p $how (SELECT [[by=k|g|v]], max([[of=v|id]]) AS most FROM
+  [[from={a}|{b}]] $kept GROUP BY [[by]]) m ON m.most = p.[[of]] AND m.[[by]] = p.[[by]]$more;
+SELECT p.g AS k, [[agg=count(*)|sum(p.v)|max(p.v)|count(DISTINCT p.v)|avg(p.v)]] AS n FROM {a} p
+  [[how=JOIN|LEFT JOIN]] (SELECT k, g, count(*) AS c FROM {b} $kept GROUP BY k, g[[having=| HAVING
+  count(*) > 1| HAVING max(v) > 1]]) m ON m.[[by=k|g]] = p.[[by]][[where=| WHERE coalesce(m.c, 0) < 2|
+  WHERE m.c > 1| WHERE m.c IS NULL]] GROUP BY p.g;
+SELECT p.k, m.n FROM {a} p [[how=JOIN|LEFT JOIN]] (SELECT x.k, y.v AS n FROM {b} x [[in=JOIN|LEFT JOIN]]
+  {c} y ON y.g = x.g) m ON m.k = p.k[[more=| AND m.n > 1]];
+SELECT p.k, m.n FROM {a} p [[how=JOIN|LEFT JOIN]] (SELECT [[by=k|g]], v AS n FROM {b} [[op=UNION
+  ALL|UNION|EXCEPT|EXCEPT ALL|INTERSECT]] SELECT [[by]], v FROM {c}) m ON m.[[by]] = p.[[by]];
+SELECT [[by=k|k|v]] AS k, [[agg=count(*)|sum(v)|max(id)]] AS n FROM (SELECT k, v, id FROM {a} [[op=UNION
+  ALL|UNION]] SELECT k, v, id FROM {b}[[third=| UNION ALL SELECT k, v, id FROM {c}]]) u [[where=| WHERE v
+  > 0]] GROUP BY [[by]];
+SELECT [[by=k|g AS k]], v AS n FROM {a} [[op=EXCEPT|EXCEPT ALL|INTERSECT|INTERSECT ALL]] SELECT [[by]],
+  [[of=v|id]] FROM {b};
+SELECT p.k, p.v AS n FROM $rows WHERE [[not=|NOT ]]EXISTS (SELECT 1 FROM $inner WHERE $tied)$more;
+SELECT p.k, count(*) AS n FROM $rows WHERE [[not=|NOT ]]EXISTS (SELECT 1 FROM $inner WHERE $tied)$more
+  GROUP BY p.k;
+SELECT p.k, p.id AS n FROM {a} p WHERE [[not=|NOT ]]EXISTS (SELECT 1 FROM {b} x WHERE x.k = p.k AND
+  [[in=|NOT ]]EXISTS (SELECT 1 FROM {c} y WHERE y.g = x.g[[deep=| AND y.v > 0]]));
+SELECT p.k, (SELECT [[agg=max(x.v)|count(*)|sum(x.v)|min(x.id)]] FROM $inner WHERE $tied) AS n FROM
+  $rows;
+SELECT p.k, p.v AS n FROM $rows WHERE p.v [[op==|>|<=]] (SELECT [[agg=max(x.v)|count(*)|avg(x.v)]] FROM
+  $inner WHERE $tied);
+SELECT p.g AS k, max(p.v) AS n FROM {a} p WHERE p.[[by=k|v|g]] [[not=|NOT ]]IN (SELECT [[by]] FROM
+  {b}[[kept=| WHERE v > 0| WHERE v IS NOT NULL AND k IS NOT NULL AND g IS NOT NULL| GROUP BY [[by]]| GROUP
+  BY [[by]] HAVING count(*) > 1| UNION SELECT [[by]] FROM {c}]]) GROUP BY p.g;
+SELECT p.k, CASE WHEN p.v IN (SELECT [[of=v|id]] FROM {b}) THEN 1 WHEN p.v IS NULL THEN 2 ELSE 3 END AS
+  n FROM {a} p;
+SELECT p.k, p.v AS n FROM {a} p WHERE p.v IN (SELECT x.v FROM {b} x WHERE x.g = p.g[[more=| AND x.id >
+  1]]);
+SELECT k, count(*) AS n FROM {a} GROUP BY k HAVING count(*) > (SELECT [[agg=count(*)|min(v)]] FROM {b});
+SELECT p.k, [[of=s.v|r.v|q.v|p.v]] AS n FROM {a} p LEFT JOIN {b} q ON q.k = p.k LEFT JOIN {c} r ON r.g =
+  q.g[[more=| AND r.v > 1]] LEFT JOIN {a} s ON s.v = r.v AND s.id <> p.id;
+SELECT [[by=q.g|r.k|s.k|coalesce(q.v, -1)]] AS k, count(*) AS n FROM {a} p LEFT JOIN {b} q ON q.k = p.k
+  [[how=JOIN|LEFT JOIN]] {c} r ON r.g = q.g LEFT JOIN {b} s ON s.v = r.v GROUP BY [[by]];
+SELECT k, [[of=q.v|p.v|p.v + q.v]] AS n FROM {a} p [[how=JOIN|LEFT JOIN]] {b} q USING (k);
+SELECT k, [[agg=count(*)|sum(v)|count(DISTINCT v)|min(v)]] AS n FROM {a} [[where=|WHERE v > 0]] GROUP BY
+  ALL;
+SELECT p.g AS k, [[agg=count(q.v)|sum(p.v + q.v)|max(q.v)]] AS n FROM {a} p [[how=JOIN|LEFT JOIN]] {b} q
+  ON q.k = p.k GROUP BY ALL [[having=|HAVING count(*) > 1]];
+SELECT k, [[f=sum(v)|count(v)|max(v)|min(id)]] OVER (PARTITION BY [[by=k|g]] ORDER BY id ROWS BETWEEN
+  [[frame=UNBOUNDED PRECEDING AND CURRENT ROW|1 PRECEDING AND 1 FOLLOWING|CURRENT ROW AND UNBOUNDED
+  FOLLOWING|2 PRECEDING AND 1 PRECEDING]]) AS n FROM {a};
+SELECT k, [[f=sum(v)|count(v)|max(id)]] OVER (PARTITION BY [[by=k|g]] ORDER BY v RANGE BETWEEN
+  [[frame=UNBOUNDED PRECEDING AND CURRENT ROW|1 PRECEDING AND CURRENT ROW|1 PRECEDING AND 2 FOLLOWING]])
+  AS n FROM {a} WHERE v IS NOT NULL;
+SELECT [[f=date_trunc('DAY', p.ts)|date_trunc('HOUR', p.ts)|hour(p.ts)|minute(p.ts)]] AS k, count(*) AS
+  n FROM {a} p [[how=|LEFT JOIN {b} q ON q.k = p.k|JOIN {b} q ON hour(q.ts) = hour(p.ts) AND q.v > 1]]
+  GROUP BY [[f]];
+SELECT p.k, hour(p.ts) AS n FROM {a} p [[how=|JOIN {b} q ON date_trunc('DAY', q.ts) = date_trunc('DAY',
+  p.ts)]];
+SELECT k, sum(CAST(v AS DECIMAL([[digits=6, 2|20, 4]]))) AS n FROM {a} GROUP BY k;
+SELECT k, size(collect_list(v)) AS n FROM {a} GROUP BY k ## SELECT k, count(v) AS n FROM {a} GROUP BY k;
+SELECT k, size(collect_set(v)) AS n FROM {a} GROUP BY k ## SELECT k, count(DISTINCT v) AS n FROM {a}
+  GROUP BY k;
+SELECT k, array_max(collect_list(v)) AS n FROM {a} GROUP BY k ## SELECT k, max(v) AS n FROM {a} GROUP BY
+  k;
+
+-- Spark alone
+
+SELECT k, x AS n FROM (SELECT k, g, v FROM {a}) PIVOT ([[agg=sum|max|count]](v) FOR g IN ('x' AS x, 'y'
+  AS y)) ## SELECT k, nullif([[agg]](v) FILTER (WHERE g = 'x'), CASE '[[agg]]' WHEN 'count' THEN 0 END) AS
+  n FROM {a} GROUP BY k;
+SELECT k, sort_array(collect_list(v)) AS n FROM {a} GROUP BY k ## SELECT k, coalesce(list_sort(list(v)
+  FILTER (WHERE v IS NOT NULL)), []) AS n FROM {a} GROUP BY k;
+SELECT k, named_struct('a', max(v), 'b', count(*)) AS n FROM {a} GROUP BY k ## SELECT k, {'a': max(v),
+  'b': count(*)} AS n FROM {a} GROUP BY k;
+SELECT array(v, id % 2) AS k, count(*) AS n FROM {a} GROUP BY array(v, id % 2) ## SELECT [v, id % 2] AS
+  k, count(*) AS n FROM {a} GROUP BY 1;
+SELECT CAST(p.ts AS TIMESTAMP_NTZ) AS k, count(*) AS n FROM {a} p GROUP BY CAST(p.ts AS TIMESTAMP_NTZ)
+  ## SELECT CAST(p.ts AS TIMESTAMP) AS k, count(*) AS n FROM {a} p GROUP BY 1;
+SELECT k, map('a', max(v)) AS n FROM {a} GROUP BY k ## SELECT k, MAP {'a': max(v)} AS n FROM {a} GROUP
+  BY k;
+SELECT CAST(p.ts AS DATE) AS k, avg(CAST(v AS DECIMAL(8, 3))) AS n FROM {a} p GROUP BY CAST(p.ts AS
+  DATE);
