@@ -279,6 +279,7 @@ class Core:
         None where nothing in it, nor what IN compares with it, ties it to a row.
         """
         query = (node.args["query"] if isinstance(node, exp.In) else node).unnest()
+        assert isinstance(query, exp.Query)  # by _asked
         found = self._tied(query, name) if isinstance(query, exp.Select) else None
         return found or (self._compared(node, query, name) if isinstance(node, exp.In) else None)
 
