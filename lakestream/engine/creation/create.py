@@ -707,7 +707,8 @@ def _refuse_not_incremental(stream: Stream) -> None:
     if stream.keys is None:
         why = f"not refreshed incrementally: {view.why}, not by keys: {stream.why_whole}"
     elif nowhere := stream.keys.leading_nowhere:
-        why = f"no equal columns lead from a change of {', '.join(sorted(nowhere))} to its keys"
+        said = f"no equal columns lead from a change of {', '.join(sorted(nowhere))} to its keys"
+        why = f"{said} (instead: a join with it by a.x = b.x)"
     else:
         return
     raise StatementError(
