@@ -445,7 +445,7 @@ class Core:
         if self.is_unknown(column):
             return None
         found = [one for one in self.sources if name in (one.names or ()) and not one.is_filter]
-        one = found[0] if len(found) == 1 or (found and name in self._shared) else None
+        one = found[0] if len(found) == 1 or (found and name in _shared(self.select)) else None
         return one if one is not None and name in one.columns else None
 
     def is_unknown(self, column: exp.Column) -> bool:
@@ -458,12 +458,6 @@ class Core:
         if column.table:
             return column.table.lower() in self._by_name
         return any(column.name.lower() in (one.names or ()) for one in self.sources if not one.is_filter)
-
-    @property
-    def _shared(self) -> set[str]:
-        """The columns of USING, which are those of the first table."""
-        joins = self.select.args.get("joins") or []
-        return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
     # --- from a changed row to keys ---
 
@@ -621,6 +615,12 @@ def refused_source(node: exp.Expr, part: exp.Expr | None = None) -> tuple[str, s
         "FULL": ("a FULL JOIN", "LEFT JOIN, and the rows of the other table by UNION ALL and ANTI JOIN"),
         "NATURAL": ("a NATURAL JOIN", "JOIN … USING (…)"),
     }.get(kind, ("a join within a join", OF_A_VIEW))
+
+
+def _shared(select: exp.Select) -> set[str]:
+    """Return the columns of USING, which are those of the first table."""
+    joins = select.args.get("joins") or []
+    return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
 
 def _spelled(read: Read, name: str) -> str:
