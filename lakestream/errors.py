@@ -139,6 +139,12 @@ class NotSupportedError(StatementError):
         super().__init__("NOT_SUPPORTED", f"{what} is not supported", hint=hint, place=place)
 
 
+def too_deep(place: Place | None = None) -> StatementError:
+    """Return the error of a statement whose parts stand in one another more often than can be followed."""
+    said = "the expression is nested too deeply"
+    return StatementError("STATEMENT_TOO_DEEP", said, hint="split it", place=place)
+
+
 class ConfirmationNeededError(StatementError):
     """A question that nobody was there to answer, or that was not answered with yes."""
 

@@ -129,11 +129,15 @@ class Lake(AbstractContextManager["Lake"]):
 
     @property
     def database(self) -> str:
-        """The database that names without one mean; ``USE`` sets it."""
+        """The database that names without one mean; ``USE`` sets it.
+
+        Setting it raises StatementError DATABASE_NOT_FOUND.
+        """
         return self._at.database
 
     @database.setter
     def database(self, name: str) -> None:
+        self._at.catalog.databases.require(name)
         self._at.database = name
 
     def restrict(self, databases: Sequence[str], asker: str | None = None) -> None:

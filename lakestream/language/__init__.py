@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.errors import Place, StatementError
+from lakestream.errors import Place, StatementError, too_deep
 from lakestream.language.model import ShowStreams
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def parse_script(
         return [ShowStreams(quick[1])]
     try:
         return _read(text, dialect, file)
+    except RecursionError:
+        raise too_deep() from None
     except StatementError as error:
         raise error.in_file(file) if file else error from error.__cause__
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.errors import Place, StatementError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 MAX_NAME = 128
 _MAX_CATALOG_NAME = 255
@@ -106,10 +106,26 @@ def name_of_text(text: str) -> str:
     return re.sub(r"\W+", "_", text.lower()).strip("_") or "value"
 
 
-def free_name(name: str, taken: Sequence[str]) -> str:
+class FreeNames:
+    """Names beside those that are ``taken``, without regard to case; each that is given is taken then."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = {name.lower() for name in taken}
+        self._next: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        """Return a name, with a number behind it where it is taken."""
+        free, number = name, self._next.get(name, 2)
+        while free.lower() in self._taken:
+            free, number = f"{name}_{number}", number + 1
+        self._next[name] = number
+        self._taken.add(free.lower())
+        return free
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
     """Return a name with a number behind it where it is taken, without regard to case."""
-    numbered = (f"{name}_{number}" for number in range(2, len(taken) + 3))
-    return next(free for free in (name, *numbered) if free.lower() not in map(str.lower, taken))
+    return FreeNames(taken).take(name)
 
 
 def _accept(name: str, reason: str, place: Place) -> str:

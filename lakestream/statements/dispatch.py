@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakestream.engine.base.names import Names
 from lakestream.engine.base.result import Result
-from lakestream.errors import LakestreamError, Place
+from lakestream.errors import LakestreamError, Place, too_deep
 from lakestream.language import model
 from lakestream.language.iotdb.values import TreeStatement
 from lakestream.statements.select import SelectStatements
@@ -57,6 +57,8 @@ class Statements:
             with refusals_named():
                 self._at.layout.refuse_gone()
                 return self._run(statement)
+        except RecursionError:
+            raise too_deep() from None
         except LakestreamError as error:
             if error.place is None and error.missing:
                 error.place = _place_of(error.missing, statement, self._at.database)

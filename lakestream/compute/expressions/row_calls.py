@@ -11,6 +11,7 @@ from lakestream.compute.expressions.functions import aggregates
 from lakestream.errors import StatementError
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, group_keys
+from lakestream.language.common.templates import put_in_place
 from lakestream.language.expressions.parsing import place_in, text_of
 
 if TYPE_CHECKING:
@@ -288,12 +289,12 @@ def put_results(select: exp.Select, calls: Sequence[Call]) -> None:
     for item in list(select.selects):
         names_it = not isinstance(item, exp.Alias | exp.Column | exp.Star)
         if names_it and any(call.node is node for node in item.walk() for call in calls):
-            item.replace(exp.alias_(item.copy(), text_of(item), quoted=True))
+            put_in_place(item, exp.alias_(item.copy(), text_of(item), quoted=True))
     written = {call.node: call for call in calls}
     for item in select.selects:
         for node in list(item.walk()):
             if isinstance(node, exp.Anonymous) and node in written:
-                node.replace(exp.column(f"_ls_r{written[node].number}"))
+                put_in_place(node, exp.column(f"_ls_r{written[node].number}"))
 
 
 def check_items(
@@ -316,9 +317,9 @@ def check_items(
             if node in keys:
                 column = exp.column(f"_ls_p{list(keys).index(node)}")
                 if node is named and item is named and isinstance(node, exp.Column):
-                    node.replace(exp.alias_(column, node.name, quoted=True))
+                    put_in_place(node, exp.alias_(column, node.name, quoted=True))
                 else:
-                    node.replace(column)
+                    put_in_place(node, column)
             elif isinstance(node, exp.Star):
                 refuse(rows.fragment, calls[0], "beside *")
             elif isinstance(node, exp.Column) and not _is_known(node, known, select):

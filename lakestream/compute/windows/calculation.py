@@ -32,7 +32,7 @@ from lakestream.language.common.dialect import DURATION_FUNCTION
 from lakestream.language.common.functions import Meaning
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT
-from lakestream.language.common.templates import made
+from lakestream.language.common.templates import made, put_in_place
 from lakestream.language.expressions.meaning import functions_in_spark, intervals_in_spark
 from lakestream.language.expressions.parsing import (
     column_names,
@@ -211,7 +211,7 @@ def _keep_names(written: exp.Query, rewritten: exp.Query) -> None:
         return
     for before, after in zip(written.selects, rewritten.selects, strict=True):
         if not isinstance(after, (exp.Alias, exp.Column, exp.Dot, exp.Star)):
-            after.replace(exp.alias_(after.copy(), text_of(before), quoted=True))
+            put_in_place(after, exp.alias_(after.copy(), text_of(before), quoted=True))
 
 
 class _Rewriter:
@@ -555,7 +555,7 @@ def _put(node: exp.Expr, replaced: exp.Expr) -> None:
         both = exp.and_(around.expression.this.copy(), replaced.expression.this.copy())
         around.expression.set("this", both)
         replaced = replaced.this
-    node.replace(replaced)
+    put_in_place(node, replaced)
 
 
 def _of_columns(item: exp.Expr, relation: Relation) -> list[exp.Expr]:

@@ -1,4 +1,4 @@
-"""Expressions made of a text of Spark SQL in which ``_1``, ``_2``, … stand for others."""
+"""Expressions put in the place of others, and made of a text of Spark SQL in which ``_1``, ``_2``, … are."""
 
 from __future__ import annotations
 
@@ -39,6 +39,22 @@ def made(sql: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         return node if part is None else _closed(part.copy())
 
     return _closed(_read(sql).copy().transform(filled, copy=False))
+
+
+def put_in_place(node: exp.Expr, new: exp.Expr) -> None:
+    """Put an expression in the place of another one.
+
+    sqlglot's ``replace`` goes over all that stand beside it, which costs the square of their number.
+    """
+    above, place = node.parent, node.index
+    if above is None or place is None:
+        node.replace(new)
+        return
+    above.args[str(node.arg_key)][place] = new
+    new.parent, new.arg_key, new.index = above, node.arg_key, place
+    node.parent = node.arg_key = node.index = None
+    while above is not None and above._hash is not None:  # noqa: SLF001 (nothing else forgets it)
+        above._hash, above = None, above.parent  # noqa: SLF001
 
 
 @lru_cache(maxsize=1024)

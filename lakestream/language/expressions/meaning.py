@@ -10,7 +10,7 @@ from lakestream.errors import LakestreamError, Place
 from lakestream.language.common.aggregates import OWN_AGGREGATES
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.common.functions import COUNTING, Meaning, is_number, meaning_of
-from lakestream.language.common.templates import made
+from lakestream.language.common.templates import made, put_in_place
 from lakestream.language.expressions.parsing import place_in
 from lakestream.language.reading.durations import read_duration
 
@@ -52,7 +52,7 @@ def functions_in_spark(tree: exp.Expr, meaning: Meaning, fragment: Fragment) -> 
         if node is tree:
             tree = meant
         else:
-            node.replace(meant)
+            put_in_place(node, meant)
     return tree
 
 

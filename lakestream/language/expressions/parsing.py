@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 
-from lakestream.errors import NotSupportedError, StatementError
+from lakestream.errors import NotSupportedError, StatementError, too_deep
 from lakestream.language.common.dialect import DURATION_FUNCTION, SparkFunctions, TDengine, mark_clock
 from lakestream.language.common.query_clauses import FOREIGN_CLAUSES, ForeignClauseError
 from lakestream.language.common.source import Source, place_of
 from lakestream.language.expressions.inner_windows import check_slices, duration_of, read_window
 from lakestream.language.expressions.kept import keep_meaning
 from lakestream.language.model import Fragment
-from lakestream.language.names import free_name, name_of_text
+from lakestream.language.names import FreeNames, name_of_text
 from lakestream.language.reading.words import Kind, read_words
 
 if TYPE_CHECKING:
@@ -95,9 +95,10 @@ def column_names(items: Sequence[exp.Expr]) -> tuple[str, ...]:
     column's name.
     """
     names = [given_name(item) for item in items]
+    free = FreeNames(["tbname", *names])
     for number, item in enumerate(items):
         if not names[number] and not stands_for_columns(item):
-            names[number] = free_name(name_of_text(text_of(item)), ["tbname", *names])
+            names[number] = free.take(name_of_text(text_of(item)))
     return tuple(names)
 
 
@@ -116,11 +117,15 @@ def starred(item: exp.Expr) -> str | None:
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    """Return the AND-ed parts of a condition."""
-    condition = condition.unnest()
-    if isinstance(condition, exp.And):
-        return [*conjuncts(condition.left), *conjuncts(condition.right)]
-    return [condition]
+    """Return the AND-ed parts of a condition; there may be more of them than calls may stand in another."""
+    found, left = [], [condition]
+    while left:
+        part = left.pop().unnest()
+        if isinstance(part, exp.And):
+            left += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
 
 
 def place_in(f: Fragment, node: exp.Expr) -> Place:
@@ -174,7 +179,7 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None, dialect: Dialect | None = N
     except TokenError:
         raise StatementError("SYNTAX", "the text cannot be read", place=place_of(f)) from None
     except RecursionError:
-        raise _too_deep(f) from None
+        raise too_deep(place_of(f)) from None
     except (
         SqlglotError,
         ValueError,
@@ -259,19 +264,13 @@ def _plain_words(description: str) -> str:
     return "the text is not understood here"
 
 
-def _too_deep(f: Fragment) -> StatementError:
-    return StatementError(
-        "STATEMENT_TOO_DEEP", "the expression is nested too deeply", hint="split it", place=place_of(f)
-    )
-
-
 def _check_depth(f: Fragment, tree: exp.Expr) -> None:
     level: list[exp.Expr] = [tree]
     depth = 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise _too_deep(f)
+            raise too_deep(place_of(f))
         level = _below(level)
 
 

@@ -20,7 +20,7 @@ from lakestream.language.model import (
     TableName,
     TagDefinition,
 )
-from lakestream.language.names import free_name, name_of_text
+from lakestream.language.names import FreeNames, name_of_text
 from lakestream.language.tdengine.options import Options
 
 if TYPE_CHECKING:
@@ -120,10 +120,8 @@ def _name_results(draft: Draft) -> tuple[str, ...]:
         return draft.columns
     labels = tuple(given_name(item) or text_of(item) for item in items)
     if draft.output is None:
-        names: list[str] = []
-        for label in labels:
-            names.append(free_name(name_of_text(label), names))
-        draft.columns = tuple(names)
+        free = FreeNames(())
+        draft.columns = tuple(free.take(name_of_text(label)) for label in labels)
     return labels
 
 

@@ -227,5 +227,7 @@ async def _refuse(refusal: RequestRefused, scope: Asked, receive: Receive, send:
 
 
 def error_answer(status: int, problem: Problem) -> JSONResponse:
-    """Return an error as the API tells it."""
+    """Return an error as the API tells it; what a client sent that has no encoding is escaped in it."""
+    told = {name: getattr(problem, name).encode(errors="backslashreplace") for name in ("message", "hint")}
+    problem = problem.model_copy(update={name: text.decode() for name, text in told.items()})
     return JSONResponse(ErrorDocument(error=problem).model_dump(mode="json"), status)

@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.parsers.postgres import PostgresParser
 
 from lakestream.language.common.dialect import SparkFunctions, TDengine
-from lakestream.language.common.templates import made
+from lakestream.language.common.templates import made, put_in_place
 from lakestream.server.postgres.catalog import as_named, elements
 from lakestream.server.postgres.failing import refusal
 
@@ -110,7 +110,7 @@ def _rewritten(tree: exp.Expr) -> exp.Expr:
     for node in reversed(list(tree.walk())):
         meant = _meant(node)
         if meant is not node:
-            node.replace(meant)
+            put_in_place(node, meant)
     return tree
 
 

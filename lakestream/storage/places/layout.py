@@ -25,7 +25,7 @@ _MAX_NAME = 128
 _MAX_SEGMENT = 240
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 _SAFE = "-_.~"
-_MISREAD = re.compile(r"[%\[\]^|\\\x00-\x1f]")
+_MISREAD = re.compile(r"[%\[\]^|\\\x00-\x1f\ud800-\udfff]")
 _SCHEME_ALONE = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 _ESCAPE = "="
 """Stands for the % of percent-encoding: delta-rs decodes a % in a path, and so would leave the folder."""
@@ -62,7 +62,7 @@ def segment_name(segment: str) -> str:
 
 
 def refuse_misread(path: str) -> None:
-    """Raise LakeError BAD_PATH for characters that delta-rs refuses, or that Spark reads as others."""
+    """Raise LakeError BAD_PATH for what delta-rs refuses, or Spark reads as others, and bytes of no UTF-8."""
     found = _MISREAD.search(path)
     if found is not None:
         shown = found[0] if found[0].isprintable() else f"character {ord(found[0])}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from lakestream.language.common.templates import put_in_place
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.hashing import hash_of_truth
 from lakestream.storage.small.kinds import (
@@ -388,7 +389,7 @@ def _rewritten(query: exp.Expr) -> exp.Expr:
             continue
         new = rewrite(node)
         if new is not node and node.parent is not None:
-            node.replace(new)
+            put_in_place(node, new)
     return query
 
 
@@ -397,7 +398,7 @@ def _named(select: exp.Expr) -> exp.Expr:
     _qualify_conditions(select)
     for item in select.expressions:
         if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
-            item.replace(exp.alias_(item.copy(), item.name, quoted=True))
+            put_in_place(item, exp.alias_(item.copy(), item.name, quoted=True))
     return select
 
 
@@ -756,11 +757,14 @@ def _concatenated(node: exp.Expr) -> exp.Expr:
     return joined(first, *others) if others else first
 
 
+_INT, _BIGINT = exp.DataType.build("INT"), exp.DataType.build("BIGINT")
+
+
 def _whole(node: exp.Expr) -> exp.Expr:
     """Give a whole number that is written the type that Spark gives it, not the smallest one."""
     if node.is_string or not node.is_int or isinstance(node.parent, (exp.Cast, exp.TryCast, *_PLACES)):
         return node
-    return exp.cast(node.copy(), "INT" if int(node.name) < 2**31 else "BIGINT")
+    return exp.cast(node.copy(), _INT if int(node.name) < 2**31 else _BIGINT)
 
 
 _PLACES = (exp.Limit, exp.WindowSpec, exp.Lag, exp.Lead, exp.Kwarg, exp.Ordered, exp.Group, exp.DataTypeParam)

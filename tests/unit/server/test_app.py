@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
 EVIL = "http://evil.example"
+JSON = {"headers": {"Content-Type": "application/json"}}
 BOTH = {"from": "2025-01-01", "resync": True}
 
 
@@ -127,6 +128,28 @@ def test_the_api_describes_itself(client: TestClient) -> None:
         ("POST", "/api/statements", {"json": {"sql": "SELEC"}}, 400, "SYNTAX"),
         ("POST", "/api/statements", {"json": {"sql": "SHOW TABLES", "more": 1}}, 400, "BAD_REQUEST"),
         ("POST", "/api/statements", {"content": b"{"}, 400, "BAD_REQUEST"),
+        (
+            "POST",
+            "/api/statements",
+            {**JSON, "content": rb'{"sql": "SELECT 1", "\ud800": 1}'},
+            400,
+            "BAD_REQUEST",
+        ),
+        ("POST", "/api/statements", {**JSON, "content": rb'{"sql": "\ud800"}'}, 400, "BAD_CHARACTER"),
+        (
+            "POST",
+            "/api/statements",
+            {**JSON, "content": rb'{"sql": "SELECT 1", "database": "\ud800"}'},
+            404,
+            "DATABASE_NOT_FOUND",
+        ),
+        (
+            "POST",
+            "/api/statements",
+            {**JSON, "content": rb'{"sql": "SELECT 1", "dialect": "\ud800"}'},
+            400,
+            "UNKNOWN_DIALECT",
+        ),
         ("POST", "/api/statements", {"content": b"x" * (BODY_LIMIT + 1)}, 413, "TOO_LARGE"),
         ("POST", "/api/statements", {"content": (b"x" * BODY_LIMIT for _ in range(2))}, 413, "TOO_LARGE"),
         ("GET", "/api/lake", {"headers": {"Host": "evil.example"}}, 400, "BAD_HOST"),

@@ -9,6 +9,8 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from lakestream.errors import StatementError
+from lakestream.lake import Lake
+from lakestream.settings import Settings
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.records.tokens import Scope, Tokens
 
@@ -90,7 +92,11 @@ def test_every_route_lets_in_whom_it_should(
         assert client.get("/healthz").status_code in (200, 503)
 
 
-def test_what_is_let_in_everywhere_shows_its_own_alone(serve: Serve, texts: dict[str, str]) -> None:
+def test_what_is_let_in_everywhere_shows_its_own_alone(
+    serve: Serve, root: str, texts: dict[str, str]
+) -> None:
+    with Lake(root, settings=Settings()) as lake:
+        lake.sql("CREATE DATABASE other")
     with serve() as client:
         client.headers["Authorization"] = f"Bearer {texts['admin of other']}"
         assert client.get("/api/streams").json() == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 from starlette.websockets import WebSocketDisconnect
 
+from lakestream.cli import cli
 from lakestream.errors import ConfigError
 from lakestream.lake import Lake
 from lakestream.settings import Settings
@@ -172,3 +175,12 @@ def _system(root: str) -> Path:
     from pathlib import Path
 
     return Path(root, "_lakestream")
+
+
+def test_there_is_no_token_for_a_database_that_is_not_there(tmp_path: Path) -> None:
+    run = partial(CliRunner().invoke, cli)
+    lake = ["--lake", str(tmp_path / "lake")]
+    assert run([*lake, "init"]).exit_code == 0
+    refused = run([*lake, "token", "create", "grafana", "--database", "nowhere"])
+    assert (refused.exit_code, "DATABASE_NOT_FOUND" in refused.stderr) == (2, True), refused.output
+    assert run([*lake, "token", "create", "grafana", "--database", "main"]).exit_code == 0
