@@ -76,3 +76,10 @@ SELECT k, map('a', max(v)) AS n FROM {a} GROUP BY k ## SELECT k, MAP {'a': max(v
   BY k;
 SELECT CAST(p.ts AS DATE) AS k, avg(CAST(v AS DECIMAL(8, 3))) AS n FROM {a} p GROUP BY CAST(p.ts AS
   DATE);
+SELECT date_trunc('[[unit=DAY|HOUR]]', from_utc_timestamp(p.ts, '[[zone=Europe/Berlin|America/New_York]]')) AS k,
+  count(*) AS n FROM {a} p GROUP BY ALL ## SELECT timezone('UTC', date_trunc('[[unit]]', timezone('[[zone]]', p.ts)))
+  AS k, count(*) AS n FROM {a} p GROUP BY ALL;
+SELECT p.k, hour(from_utc_timestamp(p.ts, '[[zone=Europe/Berlin|America/New_York]]')) AS n FROM {a} p JOIN {b} q ON
+  date_trunc('HOUR', from_utc_timestamp(q.ts, '[[zone]]')) = date_trunc('HOUR', from_utc_timestamp(p.ts, '[[zone]]'))
+  ## SELECT p.k, hour(timezone('[[zone]]', p.ts)) AS n FROM {a} p JOIN {b} q ON date_trunc('HOUR',
+  timezone('[[zone]]', q.ts)) = date_trunc('HOUR', timezone('[[zone]]', p.ts));

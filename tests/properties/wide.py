@@ -7,8 +7,8 @@ UNION in each other, window functions, windows that overlap, sessions, stars, LA
 :mod:`tests.properties.shapes` has, and views over views and over what the stream writes, so that a change
 comes by several ways; some of the views' tables are partitioned. Its changes (rows written in the place of
 others, RESTORE, new columns, and tables that are made again too) are cut into commits and ticks at random,
-with crashes and REFRESH between; clocks of some lakes are changed for summer or winter meanwhile. In the end
-each view holds what DuckDB gives of its query over the tables as they are.
+with crashes and REFRESH between; where some lakes are, clocks are changed for summer or winter meanwhile.
+In the end each view holds what DuckDB gives of its query over the tables as they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from deltalake.schema import PrimitiveType
 
 from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from lakestream.errors import LakestreamError
+from lakestream.errors import LakestreamError, StreamError
 from tests.properties.followed import POINTS, START, plain, run_histories
 from tests.properties.shapes import SHAPES, SPARK_SHAPES, draw
 
@@ -252,7 +252,7 @@ class World:
     def database(self) -> duckdb.DuckDBPyConnection:
         """Return the tables as DuckDB has them."""
         connection = duckdb.connect()
-        connection.execute(f"SET TimeZone = '{self.zone}'")
+        connection.execute("SET TimeZone = 'UTC'")  # as Spark's session, whatever the lake's is
         connection.execute("CREATE SCHEMA other")
         for name, full in zip(NAMES, self.names, strict=True):
             connection.register(f"rows_{name}", self.rows_of(name))
@@ -692,7 +692,8 @@ class History:
         with Lake(f"{folder}/lake", settings=world.settings) as lake:
             views = [stream.name for stream in lake.streams() if stream.name.rpartition(".")[2] != "s"]
             if views and world.random.random() < 0.2:
-                lake.sql(f"REFRESH MATERIALIZED VIEW {world.random.choice(views)}")
+                with suppress(StreamError):  # a table was made again: it begins anew in the end
+                    lake.sql(f"REFRESH MATERIALIZED VIEW {world.random.choice(views)}")
             if world.random.random() >= self.crashes:
                 lake.run()
                 return
