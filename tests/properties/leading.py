@@ -45,7 +45,8 @@ Tables = dict[str, list[Row]]
 SCHEMA = pa.schema(
     {"ts": pa.timestamp("us", "UTC"), "id": pa.int32(), "k": pa.int32(), "g": pa.string(), "v": pa.int32()}
 )
-_MADE = "".join(f"CREATE TABLE {name} (ts TIMESTAMP, id INT, k INT, g STRING, v INT);" for name in NAMES)
+MADE = "".join(f"CREATE TABLE {name} (ts TIMESTAMP, id INT, k INT, g STRING, v INT);" for name in NAMES)
+"""The statements that make the tables."""
 _CHANGES = 12
 """Changes of each query."""
 
@@ -206,7 +207,7 @@ def main() -> int:
     seen: Counter[str] = Counter()
     failed = 0
     with TemporaryDirectory() as folder, Lake(folder, settings=Settings()) as lake:
-        lake.sql(_MADE)
+        lake.sql(MADE)
         for number in range(options.count):
             seed = f"{options.seed}-{number}"
             found = check(lake, seed, seen)

@@ -166,7 +166,7 @@ def _shape(
 ) -> OutputShape:
     """Return the shape of a new output of the user's."""
     _refuse_duplicates(columns)
-    _refuse_layout(definition.layout, [column.name for column in columns])
+    _refuse_layout(definition.layout, {column.name: column.type for column in columns})
     provenance = replace(provenance_beside(column.name for column in columns), kept=tuple(kept))
     return OutputShape(tuple(columns), tuple(key), provenance)
 
@@ -245,8 +245,22 @@ def _refuse_duplicates(columns: Sequence[OutputColumn]) -> None:
         seen.add(column.name.lower())
 
 
-def _refuse_layout(layout: OutputLayout, names: Sequence[str]) -> None:
-    """Refuse to lay an output out by what is no column of it."""
+_NO_FOLDER = re.compile(r"array|map|struct|variant|binary")
+"""What begins the types of values that no folder is named after; of bytes each writer has another text."""
+
+
+def _refuse_layout(layout: OutputLayout, types: Mapping[str, str]) -> None:
+    """Refuse to lay an output out by what is no column of it, or has no values that name folders."""
+    names = [*types]
+    for name, kind in types.items():
+        by = {one.lower() for one in layout.partitioned_by}
+        if layout.clause is not None and name.lower() in by and _NO_FOLDER.match(kind):
+            raise StatementError(
+                "TYPE_NOT_STORABLE",
+                f"{layout.clause.sql}: {name} is of type {kind}, of whose values no folders can be made",
+                hint="another column, or one with the value as a text",
+                place=place_of(layout.clause),
+            )
     for name in layout.named:
         if layout.clause is not None and name.lower() not in {known.lower() for known in names}:
             raise StatementError(
