@@ -333,6 +333,17 @@ def test_rows_that_are_taken_from_others_go_one_for_one(spark: SparkSession, sma
     assert check(spark, small, rows_of(5), queries) == len(queries)
 
 
+def test_what_decides_on_rows_does_so_as_with_spark(spark: SparkSession, small: SmallSession) -> None:
+    queries = []
+    for letter, operator in product(VALUES, ("INTERSECT", "INTERSECT ALL", "EXCEPT")):
+        sets = f"SELECT {letter}1 AS x FROM edges {operator} SELECT {letter}2 FROM edges WHERE n % 3 < 2"
+        queries.append(f"SELECT x FROM ({sets}) ORDER BY x")
+    for letter, word, same in product(VALUES, ("EXISTS", "NOT EXISTS"), ("=", "<=>")):
+        asked = f"SELECT 1 FROM edges q WHERE q.{letter}2 {same} p.{letter}1 AND q.g > 2"
+        queries.append(f"SELECT p.n AS x FROM edges p WHERE {word} ({asked}) ORDER BY x")
+    assert check(spark, small, rows_of(5), queries) == len(queries)
+
+
 @pytest.mark.parametrize("letter", VALUES)
 def test_lists_are_sorted_as_spark_does(spark: SparkSession, small: SmallSession, letter: str) -> None:
     forms = ((f"{letter}1", ""), (f"struct({letter}1, n)", ".n"), (f"struct({letter}1 AS o, n AS x)", ".x"))

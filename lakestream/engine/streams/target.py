@@ -40,7 +40,7 @@ from lakestream.storage.sessions.altering import alter
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
