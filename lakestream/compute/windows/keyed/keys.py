@@ -239,7 +239,7 @@ def keys_of(calculation: Calculation, folders: Collection[int] = ()) -> Keys:
     found = [_keyed(*one, number) for one, number in zip(enumerate(every), numbers, strict=True)]
     hidden = _show([(branch, levels) for (branch, _), levels in zip(found, every, strict=True)])
     reads = _reads(query)
-    led = Counter(lead.read.view for branch, _ in found for lead in branch.leads)
+    led = Counter(lead.read.view for branch, _ in found for lead in branch.leads if not lead.is_more)
     there = Counter(read.view for read in reads)
     anywhere = frozenset(read.relation.key for read in reads if led[read.view] < there[read.view])
     if all(read.relation.key in anywhere for read in reads):
@@ -478,7 +478,7 @@ def _keyed(place: int, levels: _Levels, number: int | None) -> tuple[Branch, Rea
         raise NotKeyedError("it has no keys by which its rows fall apart", _BY_PARTS)
     core = levels.core
     named = frozenset(name for key in keys for name in key.tables)
-    leads = [lead for source in core.sources for lead in core.leads(source, named)]
+    leads = core.led(named)
     narrowed = [
         (read.view, name, place) for place, key in enumerate(keys) for read, name in core.narrowed(key)
     ]
@@ -614,9 +614,8 @@ class _Inside:
         told = branch.telling()
         keys = tuple(key for column in columns if (key := told[self.places[column]]) is not None)
         named = frozenset(name for key in keys for name in key.tables)
-        for source in branch.core.sources:
-            for lead in branch.core.leads(source, named):
-                yield Within(tuple(columns), keys, lead)
+        for lead in branch.core.led(named):
+            yield Within(tuple(columns), keys, lead)
 
 
 def _inner_of(query: exp.Query) -> _Inside | None:

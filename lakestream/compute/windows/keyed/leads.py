@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OF_A_VIEW = "a view of the inner query, and this one over that view"
 """What to write instead of a query that is put together of others."""
 
-_FLAG, _WITHIN = "ls_there_", "ls_within_"
+_FLAG, _WITHIN, _IS_NULL = "ls_there_", "ls_within_", "is_null"
 _SAID_OF_JOINS = ("kind", "side", "method", "on", "using")
 _NO_VALUES = ("map<", "variant")
 """What a type holds of which no values can be held against each other."""
@@ -90,7 +90,8 @@ class Source:
 
     ``names`` are those of all its columns, None where they are not known, ``columns`` those of which
     something follows. ``is_optional``: rows may be without one of it; ``is_filter``: it only decides on rows
-    (SEMI, ANTI, a subquery). ``is_understood``: all that is said of the rows that it joins is known.
+    (SEMI, ANTI, a subquery). ``is_understood``: all that is said of the rows that it joins is known. What it
+    ``completes`` is another source, whose leads alone do not find all.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Source:
     is_filter: bool = False
     is_understood: bool = True
     inner: Inner | None = None
+    completes: str = ""
 
     @property
     def is_beside(self) -> bool:
@@ -152,13 +154,15 @@ class Joined:
 class Lead:
     """How changed rows of a source lead to keys: by tables that are joined to them, in order.
 
-    ``within``: the source is a query, in which a read has changed.
+    ``within``: the source is a query, in which a read has changed. ``is_more``: another one of the same read
+    is beside it.
     """
 
     source: Source
     where: tuple[Condition, ...] = ()
     joined: tuple[Joined, ...] = ()
     within: Within | None = None
+    is_more: bool = False
 
     @property
     def read(self) -> Read:
@@ -238,11 +242,8 @@ class Core:
         parts = [part for part in (select.args.get("from_"), *(select.args.get("joins") or [])) if part]
         for part in parts:
             self._take(part)
-        self.sources += [
-            source
-            for number, asked in enumerate(_asked(select))
-            if (source := self._asked(asked, f"{_WITHIN}{number}"))
-        ]
+        for number, asked in enumerate(_asked(select)):
+            self.sources += self._deciding(asked, f"{_WITHIN}{number}")
         self._by_name = {source.name: source for source in self.sources}
         if len(self._by_name) < len(self.sources):
             raise NotKeyedError("two tables of one name", "an alias for each")
@@ -273,15 +274,23 @@ class Core:
         optional, filters = join == "LEFT", join in ("SEMI", "ANTI")
         self.sources.append(Source(name, read, columns, on, optional, filters, inner=inner))
 
-    def _asked(self, node: exp.Expr, name: str) -> Source | None:
-        """Return a subquery of WHERE or of a result as a source that decides on rows, or their values.
+    def _deciding(self, node: exp.Expr, name: str) -> list[Source]:
+        """Return a subquery of WHERE or of a result as what decides on rows, or their values.
 
-        None where nothing in it, nor what IN compares with it, ties it to a row.
+        Nothing where neither what is in it, nor what IN compares with it, ties it to a row.
         """
         query = (node.args["query"] if isinstance(node, exp.In) else node).unnest()
         assert isinstance(query, exp.Query)  # by _asked
-        found = self._tied(query, name) if isinstance(query, exp.Select) else None
-        return found or (self._compared(node, query, name) if isinstance(node, exp.In) else None)
+        tied = self._tied(query, name) if isinstance(query, exp.Select) else None
+        if tied is not None:
+            return [tied]
+        inner = self._inner_of(query) if isinstance(node, exp.In) else None
+        first = query.selects[0].alias_or_name.lower()
+        if inner is None or first not in inner.columns or isinstance(node.this, exp.Tuple):
+            return []
+        where = self.select.args.get("where")
+        positive = where is not None and any(part is node for part in conjuncts(where.this))
+        return _compared(node.this, inner, first, name, tells_null=not positive)
 
     def _tied(self, query: exp.Select, name: str) -> Source | None:
         try:
@@ -291,16 +300,6 @@ class Core:
         tied = Tied(core, {})
         on = [found for node in core.said() if (found := tied.condition(node, name)) is not None]
         return Source(name, None, tied.columns, on, is_filter=True, inner=tied) if on else None
-
-    def _compared(self, node: exp.In, query: exp.Query, name: str) -> Source | None:
-        inner, first = self._inner_of(query), query.selects[0].alias_or_name.lower()
-        if inner is None or first not in inner.columns or isinstance(node.this, exp.Tuple):
-            return None
-        same: exp.Expr = exp.EQ(this=node.this.copy(), expression=exp.column(first, table=name, quoted=True))
-        where = self.select.args.get("where")
-        if where is None or not any(part is node for part in conjuncts(where.this)):
-            same = exp.Coalesce(this=same, expressions=[exp.Boolean(this=True)])  # NULL is another value
-        return Source(name, None, inner.columns, [same], is_filter=True, inner=inner)
 
     def said(self) -> list[exp.Expr]:
         """Return the conditions that all rows of the select meet."""
@@ -461,7 +460,17 @@ class Core:
 
     # --- from a changed row to keys ---
 
-    def leads(self, source: Source, named: frozenset[str]) -> list[Lead]:
+    def led(self, named: frozenset[str]) -> list[Lead]:
+        """Return how changed rows of all sources lead to keys of the tables that are ``named``."""
+        found = {source.name: self._leads(source, named) for source in self.sources}
+        for source in self.sources:
+            if source.completes:
+                both = found[source.name] and found[source.completes]
+                found[source.completes] = found[source.completes] if both else []
+                found[source.name] = [replace(lead, is_more=True) for lead in found[source.name] if both]
+        return [lead for leads in found.values() for lead in leads]
+
+    def _leads(self, source: Source, named: frozenset[str]) -> list[Lead]:
         """Return how changed rows of a source lead to keys of the tables that are ``named``.
 
         A query leads by each table that it reads. None: no conditions lead there.
@@ -475,7 +484,10 @@ class Core:
         columns = sorted(
             {one.name.lower() for one in told} | ({*source.columns} if source.name in named else set())
         )
-        return [replace(lead, within=one) for one in source.inner.within(columns)] if columns else []
+        return [
+            replace(lead, within=one, is_more=one.lead.is_more)
+            for one in (source.inner.within(columns) if columns else [])
+        ]
 
     def _lead(self, source: Source, named: frozenset[str]) -> Lead | None:
         ways = self._ways(source)
@@ -589,8 +601,54 @@ class Tied:
         """Return how changes of each table that it reads lead to these columns."""
         keys = tuple(self.keys[column] for column in columns)
         named = frozenset(name for key in keys for name in key.tables)
-        leads = (lead for source in self.core.sources for lead in self.core.leads(source, named))
-        return [Within(tuple(columns), keys, lead) for lead in leads]
+        return [Within(tuple(columns), keys, lead) for lead in self.core.led(named)]
+
+
+@dataclass(frozen=True)
+class _Nulls:
+    """The rows of a query by whether a column of theirs is NULL, which is of one or of the other."""
+
+    inner: Inner
+    column: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name of what says so."""
+        return frozenset({_IS_NULL})
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The same."""
+        return self.names
+
+    def within(self, columns: Sequence[str]) -> list[Within]:
+        """Return how changes of each table that it reads lead to that."""
+        return [
+            replace(one, columns=tuple(columns), keys=tuple(map(_is_null, one.keys)))
+            for one in self.inner.within([self.column])
+        ]
+
+
+def _is_null(key: Key) -> Key:
+    null = exp.Is(this=exp.Paren(this=key.resolved.copy()), expression=exp.Null())
+    return Key(null, null)
+
+
+def _compared(operand: exp.Expr, inner: Inner, column: str, name: str, *, tells_null: bool) -> list[Source]:
+    """Return a query that IN compares an operand with: by equal values, and by NULL where that counts too.
+
+    Apart, so that rows find each other by equal values, and not each of them is held against each.
+    """
+    values = exp.column(column, table=name, quoted=True)
+    same: exp.Expr = exp.EQ(this=operand.copy(), expression=values)
+    found = [Source(name, None, inner.columns, [same], is_filter=True, inner=inner)]
+    if not tells_null:
+        return found
+    nulls, other = _Nulls(inner, column), f"{name}_{_IS_NULL}"
+    of_row = exp.Is(this=exp.Paren(this=operand.copy()), expression=exp.Null())
+    either = exp.Or(this=of_row, expression=exp.column(_IS_NULL, table=other, quoted=True))
+    more = Source(other, None, nulls.columns, [either], is_filter=True, inner=nulls, completes=name)
+    return [*found, more]
 
 
 def _asked(select: exp.Select) -> Iterator[exp.Expr]:
