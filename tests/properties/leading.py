@@ -59,6 +59,7 @@ class Case:
     keys: Keys
     session: SmallSession = field(default_factory=SmallSession)
     count: int = 0
+    _next: int = 0
 
     def differences(self) -> Iterator[str]:
         """Change the tables many times, and give what is other than it should be."""
@@ -78,7 +79,8 @@ class Case:
         choose = self.random.choice
         at = START + timedelta(seconds=30 * self.random.randint(0, 3))
         values = (choose([None, 1, 2, 3]), choose([None, "x", "y", ""]), choose([None, 0, 1, 2, 3]))
-        return at, self.random.randint(0, 5), *values
+        self._next += 1  # orders by it have no ties
+        return at, self._next, *values
 
     def _changed(self, before: Tables) -> Tables:
         after = {name: list(rows) for name, rows in before.items()}

@@ -190,7 +190,7 @@ def _keys(
         return keys, ""
     if keys.is_total:
         return None, keys.why_no_keys
-    return None, "Spark does not compute it by keys"
+    return None, "it was not by keys when it was created (instead: CREATE OR REPLACE MATERIALIZED VIEW)"
 
 
 def _folders(definition: StreamDefinition, calculation: Calculation) -> list[int]:
