@@ -57,7 +57,7 @@ def status_of(invoke: Callable[[], int | None], session: Session) -> int:
     """Run a command and return its exit status; what it raised is reported on stderr."""
     _tolerant_streams()
     try:
-        with _without_traces(session):
+        with _logged(session), _without_traces(session):
             status = _without_panics(invoke) or 0
         _flush()
     except BrokenPipeError:
@@ -68,6 +68,23 @@ def status_of(invoke: Callable[[], int | None], session: Session) -> int:
     except Exception as error:  # noqa: BLE001 (the last one to catch)
         return report(error, session)
     return status
+
+
+@contextmanager
+def _logged(session: Session) -> Iterator[None]:
+    """Have what is logged be objects of JSON, a line each, where all else on stderr is JSON too."""
+    if not session.json:
+        yield
+        return
+    from lakestream.server.process.logs import JsonLines
+
+    root, handler = logging.getLogger(), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
 
 
 @contextmanager

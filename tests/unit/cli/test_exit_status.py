@@ -76,6 +76,27 @@ def test_a_connection_that_breaks_shows_no_traceback_of_its_library(
     assert [record.msg for record in caplog.records] == [*(["py4j"] if debug else []), "another"]
 
 
+def test_what_is_logged_beside_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> int:
+        logging.getLogger("lakestream.notify").warning("%s cannot be told", "ws://x")
+        try:
+            int("no number")
+        except ValueError:
+            logging.getLogger("another").exception("a row\nof two lines")
+        return 0
+
+    assert status_of(work, Session(json=True)) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["level"], line["message"]) for line in lines] == [
+        ("warning", "ws://x cannot be told"),
+        ("error", "a row\nof two lines"),
+    ]
+    assert "ValueError: invalid literal" in lines[1]["traceback"]
+    before = [*logging.getLogger().handlers]
+    assert status_of(lambda: 0, Session(json=True)) == 0
+    assert logging.getLogger().handlers == before
+
+
 def test_interruption(call: Callable[..., Outcome], lake: FakeLake) -> None:
     lake.error = KeyboardInterrupt()
     assert call("run").exit_code == 130
