@@ -25,12 +25,20 @@ if TYPE_CHECKING:
     Form = Callable[[exp.Expr], exp.Expr]
 
 
+def _cut(arguments: list[exp.Expr]) -> exp.Expr:
+    """Return date_trunc(), which may have a zone here."""
+    node = TDengine.Parser.FUNCTIONS["DATE_TRUNC"](arguments[:2])
+    if len(arguments) == 3:
+        node.set("zone", arguments[2])
+    return node
+
+
 class _Parser(PostgresParser):
     """PostgreSQL's grammar, in which functions are those of a lake."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
         name: build for name, build in TDengine.Parser.FUNCTIONS.items() if name != "DATE_BIN"
-    } | {"GENERATE_SERIES": PostgresParser.FUNCTIONS["GENERATE_SERIES"]}
+    } | {"GENERATE_SERIES": PostgresParser.FUNCTIONS["GENERATE_SERIES"], "DATE_TRUNC": _cut}
 
 
 class _Spoken(Postgres):
@@ -176,20 +184,71 @@ def _in_zone(value: exp.Expr, zone: exp.Expr) -> exp.Expr:
     is_local = _is_local(value)
     if zone.is_string and zone.name.upper() in _UTC:
         # Both are the same there, and nobody need be asked for it: what the brackets are is noted.
-        same = exp.Paren(this=value.copy())
-        same.meta[_LOCAL] = not is_local
-        return same
+        return _noted(value.copy(), is_local=not is_local)
+    if isinstance(zone.unnest(), exp.Interval):
+        raise refusal("0A000", "NOT_SUPPORTED: AT TIME ZONE of an interval", "the name of a zone")
     name = "to_utc_timestamp" if is_local else "from_utc_timestamp"
-    return exp.Anonymous(this=name, expressions=[value.copy(), zone.copy()])
+    return exp.Anonymous(this=name, expressions=[value.copy(), _zone(zone)])
+
+
+def _noted(value: exp.Expr, *, is_local: bool) -> exp.Expr:
+    noted = exp.Paren(this=value)
+    noted.meta[_LOCAL] = is_local
+    return noted
+
+
+def _zone(zone: exp.Expr) -> exp.Expr:
+    """Return a zone as Spark names it: PostgreSQL counts hours west of UTC, as POSIX does."""
+    found = _OFFSET.fullmatch(zone.name) if zone.is_string else None
+    if found is None:
+        return zone.copy()
+    east, hours, minutes = found[1] == "-", int(found[2]), int(found[3] or 0)
+    return exp.Literal.string(f"{'+' if east else '-'}{hours:02d}:{minutes:02d}")
+
+
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
 
 
 def _is_local(value: exp.Expr) -> bool:
-    """Return whether a value is seen to be a time without a zone: one that was made so, or a constant."""
-    if isinstance(value, exp.Paren):
-        return bool(value.meta[_LOCAL]) if _LOCAL in value.meta else _is_local(value.this)
+    """Return whether a value is seen to be a time without a zone: one that was made so, or is made of one."""
+    if _LOCAL in value.meta:
+        return bool(value.meta[_LOCAL])
     if isinstance(value, exp.Cast):
-        return isinstance(value.this, exp.Literal) and value.to.is_type("timestamp")
-    return isinstance(value, exp.Anonymous) and value.name.lower() == "from_utc_timestamp"
+        return value.to.is_type("timestamp")
+    if isinstance(value, exp.Anonymous):
+        name = value.name.lower()
+        return name == "from_utc_timestamp" or (
+            name in _CALLS_OF_THEIR_KIND and any(map(_is_local, value.expressions))
+        )
+    if isinstance(value, exp.If):
+        return any(_is_local(one) for one in (value.args.get("true"), value.args.get("false")) if one)
+    if isinstance(value, exp.Case):
+        return any(map(_is_local, [*value.args["ifs"], *filter(None, [value.args.get("default")])]))
+    return isinstance(value, _OF_THEIR_KIND) and any(map(_is_local, value.iter_expressions()))
+
+
+_OF_THEIR_KIND = (
+    *(exp.Paren, exp.TimestampTrunc, exp.Add, exp.Sub, exp.Max, exp.Min, exp.Coalesce, exp.Greatest),
+    *(exp.Least, exp.Nullif, exp.Filter, exp.AnyValue),
+)
+_CALLS_OF_THEIR_KIND = frozenset(
+    {"time_bucket", "timetruncate", "greatest", "least", "coalesce", "ifnull", "nvl", "first", "last", "if"}
+)
+"""What gives a time of the kind of those that it is made of."""
+
+
+def _truncated(node: exp.Expr) -> exp.Expr:
+    """Return date_trunc() in a zone by what it means: the instant at which the local day begins."""
+    zone = node.args.get("zone")
+    if zone is None:
+        return node
+    local = _noted(_in_zone(node.this, zone), is_local=True)
+    cut = exp.TimestampTrunc(this=local, unit=node.args["unit"].copy())
+    return _in_zone(_noted(cut, is_local=True), zone)
+
+
+def _now(_: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="now")
 
 
 def _bucket(step: exp.Expr, instant: exp.Expr, origin: exp.Expr | None) -> exp.Expr:
@@ -211,6 +270,8 @@ def _call(node: exp.Expr) -> exp.Expr:
         case "age", 1 | 2:
             # Months and days together are no value of a lake's.
             raise refusal("0A000", "NOT_SUPPORTED: age()", "b - a, or extract(epoch from (b - a))")
+        case "transaction_timestamp" | "statement_timestamp" | "clock_timestamp", 0:
+            return _now(node)
         case "timezone", 2:
             return _in_zone(given[1], given[0])
         case "time_bucket" | "date_bin", 2 | 3:
@@ -323,7 +384,9 @@ _FORMS: Mapping[type[exp.Expr], Form] = {
     exp.NEQ: _compared,
     exp.RegexpILike: _matches,
     exp.SimilarTo: _similar,
-    exp.Localtimestamp: lambda _: exp.CurrentTimestamp(),
+    exp.TimestampTrunc: _truncated,
+    exp.CurrentTimestamp: _now,
+    exp.Localtimestamp: lambda node: _noted(_now(node), is_local=True),
     exp.ExplodingGenerateSeries: _series,
     exp.Table: _source,
 }

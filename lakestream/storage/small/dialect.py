@@ -32,6 +32,7 @@ from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
 from lakestream.storage.small.ordering import order_windows, sort_once
 from lakestream.storage.small.rewritten import DuckQuery, marked
+from lakestream.storage.small.zones import is_region
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,10 +172,15 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Minute: "minute",
     exp.Second: "second",
 }
+_FIELDS = {name.upper(): part for part, name in _PARTS.items() if part is not exp.Second}
+"""Fields that Spark extracts as whole numbers: seconds have a fraction there."""
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _TIMES: frozenset[type[exp.Expr]] = frozenset(
     {
         exp.AddMonths,
+        exp.AtTimeZone,
+        exp.Extract,
+        exp.FromTimeZone,
         exp.TimestampTrunc,
         exp.TsOrDsToDate,
         exp.UnixDate,
@@ -202,7 +208,7 @@ _CASTS = {
     exp.DataType.Type.BOOLEAN: "ls_truth",
     exp.DataType.Type.TIMESTAMPTZ: "ls_instant",
     exp.DataType.Type.TIMESTAMP: "ls_instant",
-    exp.DataType.Type.DATE: "ls_date",
+    exp.DataType.Type.DATE: "ls_time",
 }
 """What makes sure that a value is one that may be cast to a type."""
 _OWN = "_ls_"
@@ -222,6 +228,7 @@ def duckdb_sql(text: str, *, many: bool = False) -> DuckQuery:
         raise NotExactError(f"not understood: {error}") from error
     for select in query.find_all(exp.Select):
         select.set("hint", None)  # says how Spark is to do it, not what
+    _take_for_instants(query)
     sort_once(query)
     nodes = [*query.walk()]
     for node in nodes:
@@ -233,6 +240,19 @@ def duckdb_sql(text: str, *, many: bool = False) -> DuckQuery:
     rewritten = _rewritten(query)
     refuse_growth(rewritten, USES)
     return DuckQuery(rewritten.sql(dialect="duckdb", identify=True, copy=False), views)
+
+
+def _take_for_instants(query: exp.Expr) -> None:
+    """Take for an instant what is asked whether it is a number: where it is one, Spark is asked."""
+    for case in [*query.find_all(exp.Case)]:
+        [first, *others], default = case.args["ifs"], case.args.get("default")
+        asks = isinstance(first.this, exp.RegexpLike) and isinstance(first.this.this, exp.Typeof)
+        # A cast to TIMESTAMP makes sure of an instant.
+        if asks and not others and isinstance(default, exp.Cast) and default.to.this in _INSTANTS:
+            case.replace(default)
+
+
+_INSTANTS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ)
 
 
 def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
@@ -248,9 +268,9 @@ def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
 
 
 def _check(node: exp.Expr) -> None:
+    if _is_shift(node):
+        return
     if isinstance(node, exp.Anonymous):
-        if _is_shift(node):
-            return
         if node.name.lower() not in {*_MACROS, "xxhash64", "pmod", "timestamp_millis"}:
             raise NotExactError(f"{node.name}() is not on the list")
         return
@@ -270,15 +290,39 @@ def _is_duration(node: exp.Expr) -> bool:
 
 
 def _is_shift(node: exp.Expr) -> bool:
-    """Return whether a call is a duration that is added to something, or taken from it."""
-    if not _is_duration(node):
+    """Return whether a node is a duration that is added to something, or taken from it."""
+    if _length_us(node) is None:
         return False
-    *parts, seconds = node.expressions
-    written = isinstance(seconds, exp.Literal) and all(one == exp.Literal.number(0) for one in parts)
-    return written and (
-        isinstance(node.parent, exp.Add)
-        or (isinstance(node.parent, exp.Sub) and node.arg_key == "expression")
+    return isinstance(node.parent, exp.Add) or (
+        isinstance(node.parent, exp.Sub) and node.arg_key == "expression"
     )
+
+
+def _length_us(node: exp.Expr) -> int | None:
+    """Return the length of a written duration in microseconds; None for anything else, and for months."""
+    if isinstance(node, exp.Interval):
+        unit, number = node.args.get("unit"), node.this
+        length_us = _LENGTHS.get(unit.name.upper().removesuffix("S")) if isinstance(unit, exp.Var) else None
+        is_whole = isinstance(number, exp.Literal) and _WHOLE_TEXT.fullmatch(number.name)
+        return int(number.name) * length_us if length_us and is_whole else None
+    if _is_duration(node):
+        *parts, seconds = node.expressions
+        if isinstance(seconds, exp.Literal) and all(one == exp.Literal.number(0) for one in parts):
+            return int(Decimal(seconds.name) * 1_000_000)
+    return None
+
+
+_LENGTHS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+"""Units of one length each: in UTC, days are, too."""
+_WHOLE_TEXT = re.compile(r"[+-]?\d{1,9}")
 
 
 def _no_decimals(node: exp.Expr) -> None:
@@ -325,6 +369,18 @@ def _known_unit(node: exp.Expr) -> None:
         raise NotExactError(f"a time cut to {unit and unit.name}")
 
 
+def _of_a_field(node: exp.Expr) -> None:
+    if node.name.upper() not in _FIELDS:
+        raise NotExactError(f"the field {node.name} of a time")
+
+
+def _of_a_region(node: exp.Expr) -> None:
+    """Refuse zones that are not written, or whose name Java may have for another one."""
+    zone = node.args["zone"]
+    if not (zone.is_string and is_region(zone.name)):
+        raise NotExactError("a zone that is no region's")
+
+
 def _of_a_part(node: exp.Expr) -> None:
     if type(node.parent) not in _PARTS:
         raise NotExactError("a cast to DATE")
@@ -368,6 +424,9 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Left: _counted_from_one,
     exp.Like: _plain_pattern,
     exp.TimestampTrunc: _known_unit,
+    exp.Extract: _of_a_field,
+    exp.AtTimeZone: _of_a_region,
+    exp.FromTimeZone: _of_a_region,
     exp.TsOrDsToDate: _of_a_part,
     exp.AddMonths: _after_1970,
     exp.VarMap: _of_json,
@@ -483,6 +542,8 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=_without_fraction(value), to=kind)
     macro = _CASTS[kind.this]
     value = checked(value, macro)
+    if kind.this is exp.DataType.Type.DATE:
+        value = _macro("ls_day", value)
     return value if len(CHECKS[macro]) == 1 else exp.Cast(this=value, to=kind)
 
 
@@ -599,9 +660,8 @@ def _micros(node: exp.Expr) -> exp.Expr:
 def _shifted(node: exp.Expr) -> exp.Expr:
     """Return an instant that a duration is added to or taken from: in UTC all days are of one length."""
     for duration, other in ((node.expression, node.this), (node.this, node.expression)):
-        if _is_duration(duration):
-            seconds = Decimal(duration.expressions[-1].name)
-            micros = exp.cast(exp.Literal.number(int(seconds * 1_000_000)), "BIGINT")
+        if _is_shift(duration) and (length_us := _length_us(duration)) is not None:
+            micros = exp.cast(exp.Literal.number(length_us), "BIGINT")
             moved = type(node)(this=_micros(exp.UnixMicros(this=other.copy())), expression=micros)
             return _macro("make_timestamptz", moved)
     return node
@@ -623,6 +683,10 @@ def _part(node: exp.Expr) -> exp.Expr:
     return exp.cast(_macro(_PARTS[type(node)], _naive(node.this)), "INT")
 
 
+def _extracted(node: exp.Expr) -> exp.Expr:
+    return _part(_FIELDS[node.name.upper()](this=node.expression.copy()))
+
+
 def _day(node: exp.Expr) -> exp.Expr:
     day: exp.Expr = node.this
     return day
@@ -631,6 +695,12 @@ def _day(node: exp.Expr) -> exp.Expr:
 def _cut(node: exp.Expr) -> exp.Expr:
     unit = exp.Literal.string(node.args["unit"].name.lower())
     return _macro("ls_cut", unit, checked(node.this, "ls_time"))
+
+
+def _in_zone(node: exp.Expr) -> exp.Expr:
+    """Return from_utc_timestamp() or to_utc_timestamp(), whose results Spark has as instants, too."""
+    macro = "ls_from_utc" if isinstance(node, exp.AtTimeZone) else "ls_to_utc"
+    return _macro(macro, _instant(node.this), node.args["zone"])
 
 
 def _rounded(node: exp.Expr) -> exp.Expr:
@@ -793,10 +863,12 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.UnixMillis: _millis,
     exp.TsOrDsToDate: _day,
     exp.TimestampTrunc: _cut,
+    **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), _in_zone),
     exp.Floor: _rounded,
     exp.Ceil: _rounded,
     exp.Sqrt: _root,
     **dict.fromkeys(_PARTS, _part),
+    exp.Extract: _extracted,
     **dict.fromkeys(_TEXTS, _of_text),
     exp.JSONFormat: json_object,
     exp.Bracket: _field,

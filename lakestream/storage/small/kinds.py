@@ -50,7 +50,9 @@ _CALLS = {
     **dict.fromkeys(("ls_div", "sqrt"), DOUBLE),
     "ls_truth": TRUTH,
     **dict.fromkeys(("ls_string", "ls_text"), TEXT),
-    **dict.fromkeys(("ls_instant", "ls_cut", "ls_of_millis", "make_timestamptz"), INSTANT),
+    **dict.fromkeys(
+        ("ls_instant", "ls_cut", "ls_of_millis", "make_timestamptz", "ls_from_utc", "ls_to_utc"), INSTANT
+    ),
     "ls_date": DAY,
 }
 CHECKS: dict[str, frozenset[str]] = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.small.hashing import INSTANT, hashes
 from lakestream.storage.small.jsons import json_values
+from lakestream.storage.small.zones import instants, local_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,10 +78,13 @@ _MACROS = {
     # Without a zone, days are those of the proleptic calendar, which Spark's are; its zone is UTC.
     "ls_naive(x)": "make_timestamp(epoch_us(x))",
     "ls_cut(unit, x)": "make_timestamptz(epoch_us(CAST(date_trunc(unit, ls_naive(x)) AS TIMESTAMP)))",
+    "ls_day(x)": "CAST(ls_naive(x) AS DATE)",
     "ls_month(n)": "CAST(DATE '1970-01-01' + to_months(CAST(n AS INTEGER)) AS DATE)",
     "ls_days(x)": "x - DATE '1970-01-01'",
     "ls_of_millis(n)": "make_timestamptz(CAST(n AS BIGINT) * 1000)",
     "ls_millis(x)": "epoch_us(x) // 1000 - CASE WHEN epoch_us(x) % 1000 < 0 THEN 1 ELSE 0 END",
+    "ls_from_utc(x, zone)": "make_timestamptz(ls_local_of(epoch_us(x), zone))",
+    "ls_to_utc(x, zone)": "make_timestamptz(ls_instant_of(epoch_us(x), zone))",
     "ls_total(x)": (
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
         "THEN ls_fail('a sum beyond BIGINT') ELSE x END"
@@ -165,6 +169,8 @@ def _define_functions(connection: DuckDBPyConnection) -> None:
     functions: list[tuple[str, Callable[..., object], list[Any], DuckDBPyType]] = [
         ("ls_hash_of", lambda h, x, kind: hashes(h, x, kind), [BIGINT, VARCHAR, VARCHAR], BIGINT),  # noqa: PLW0108
         ("ls_json_of", lambda x, kind: json_values(x, kind), [VARCHAR, VARCHAR], VARCHAR),  # noqa: PLW0108
+        ("ls_local_of", lambda x, zones: local_times(x, zones), [BIGINT, VARCHAR], BIGINT),  # noqa: PLW0108
+        ("ls_instant_of", lambda x, zones: instants(x, zones), [BIGINT, VARCHAR], BIGINT),  # noqa: PLW0108
         ("ls_fail", lambda reasons: _fail(reasons), [VARCHAR], SQLNULL),  # noqa: PLW0108
     ]
     for name, function, takes, gives in functions:

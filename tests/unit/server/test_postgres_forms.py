@@ -47,7 +47,7 @@ FORMS = [
     ("timestamp 'epoch'", "CAST('1970-01-01 00:00:00Z' AS TIMESTAMP)"),
     ("to_timestamp(n)", "TIMESTAMP_SECONDS(n)"),
     ("to_date(s, 'YYYY-MM-DD')", "CAST(TO_TIMESTAMP(s, 'YYYY-MM-DD') AS DATE)"),
-    ("localtimestamp", "CURRENT_TIMESTAMP()"),
+    ("localtimestamp", "(NOW())"),
     ("x::numeric", "CAST(x AS DECIMAL(38, 10))"),
     ("x::numeric(5,2)", "CAST(x AS DECIMAL(5, 2))"),
     ("x::float", "CAST(x AS DOUBLE)"),
