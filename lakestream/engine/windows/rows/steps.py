@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from lakestream.storage.rows.views import View
 
 PART_WINDOWS = 262_144
-"""Windows that are cut at once, about: each is looked at by itself, and takes a kilobyte meanwhile."""
+"""Windows that are cut at once, about: each is looked at by itself, and takes 0.6 kB meanwhile."""
 _GROUP_WINDOWS = 4
-"""How many windows a group counts as, for what is known of it."""
+"""How many windows a group counts as: what is known of it takes 3 kB."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _shares(given: TickInput, groups: int, rows: int, lower: int | None) -> list
     if places is not None:
         tables = [given.tables.open(info.path) for info in given.target.tables]
         rows += sum(rows_between(table, places.start_in_statistics, since, EVER[1]) for table in tables)
-    parts = parts_of(max(rows, _GROUP_WINDOWS * groups), PART_WINDOWS)
+    parts = parts_of(rows + _GROUP_WINDOWS * groups, PART_WINDOWS)
     return [(part, parts) for part in range(parts)]
 
 
