@@ -46,6 +46,8 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 """By the first letter of a column's name: its type, and what is in it."""
 NUMBERS = "lihyd"
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC")
+LENGTHS = ("DAY", "HOUR", "MINUTE")
 UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
@@ -103,6 +105,10 @@ class Drawer:
             lambda: f"{pick(['hour', 'minute', 'second'])}(t{pick('12')})",
             lambda: f"unix_micros(date_trunc('{pick(UNITS)}', t{pick('12')}))",
             lambda: f"unix_micros(t1 {pick('+-')} make_dt_interval(0, 0, 0, {pick([0, 7, 90_000])}.000001))",
+            lambda: f"unix_micros({pick(['from', 'to'])}_utc_timestamp(t{pick('12')}, '{pick(ZONES)}'))",
+            lambda: f"unix_micros(t{pick('12')} {pick('+-')} INTERVAL '{pick('129')}' {pick(LENGTHS)})",
+            lambda: f"extract({pick(UNITS)} FROM {pick('te')}{pick('12')})",
+            lambda: f"unix_date(CAST({pick('te')}{pick('12')} AS DATE))",
             lambda: f"length(s{pick('12')})",
             lambda: f"unix_date(e{pick('12')})",
             lambda: f"unix_date(add_months(DATE '1970-01-01', CAST({pick('lihy')}1 % 23000 AS INT)))",

@@ -39,7 +39,7 @@ _BEHIND_A_NAME = frozenset("+-*/%<>=!&|,.)")
 _SPARK_KEYWORDS = {"REGEXP": "RLIKE", "CONTAINS": "IN"}
 _UNBUILT = frozenset({"DISTINCT"})
 _OPERATORS = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT", "==": "="}
-_FUSED = "<>=!|&"
+_FUSED = frozenset("<>=!|&")
 _PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
 _OPERAND = re.compile(r"_([pf])(\d+)\b")
 _ATTRIBUTE = re.compile(r"'([^'\\]*)' = '([^'\\]*)'")
@@ -250,7 +250,7 @@ class _Scan:
         elif word.is_word("__ENDTIME"):
             self.reader.take()
             self._add(END_TIME)
-        elif self._calls("count_if") and word.is_word("KEEP") and self.reader.peek(1).text[0] in _FUSED:
+        elif self._calls("count_if") and word.is_word("KEEP") and self.reader.peek(1).text[:1] in _FUSED:
             self.reader.take()
             self._add(KEEP)
         elif (word.is_word("TIME") or word.is_word("TIMESTAMP")) and not self.reader.peek(1).is_symbol("."):
