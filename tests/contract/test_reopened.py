@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake
-from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.windows.grid import updating
+from lakestream.engine.windows.totals import spans_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -27,11 +28,12 @@ def test_only_the_rows_of_open_windows_are_read_again(
 ) -> None:
     spans: list[tuple[int, int]] = []
 
-    def merged(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def told(*ends: pa.ChunkedArray) -> list[tuple[int, int]]:
+        found = spans_of(*ends)
         spans.extend(found)
-        return merge_spans(found)
+        return found
 
-    monkeypatch.setattr(updating, "merge_spans", merged)
+    monkeypatch.setattr(updating, "spans_of", told)
     with Lake(tmp_path / "lake", spark=spark) as lake:
         lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
         lake.sql(f"CREATE STREAM s {trigger} FROM m INTO o AS SELECT _twstart AS w, sum(v) AS n FROM %%trows")
