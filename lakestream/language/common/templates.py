@@ -47,7 +47,7 @@ def put_in_place(node: exp.Expr, new: exp.Expr) -> None:
     sqlglot's ``replace`` goes over all that stand beside it, which costs the square of their number.
     """
     above, place = node.parent, node.index
-    if above is None or place is None:
+    if above is None or above is new or place is None:
         node.replace(new)
         return
     above.args[str(node.arg_key)][place] = new

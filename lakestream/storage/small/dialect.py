@@ -832,7 +832,9 @@ _INT, _BIGINT = exp.DataType.build("INT"), exp.DataType.build("BIGINT")
 
 def _whole(node: exp.Expr) -> exp.Expr:
     """Give a whole number that is written the type that Spark gives it, not the smallest one."""
-    if node.is_string or not node.is_int or isinstance(node.parent, (exp.Cast, exp.TryCast, *_PLACES)):
+    around = node.parent
+    is_place = isinstance(around, (exp.Cast, exp.TryCast, *_PLACES)) or (around and _is_duration(around))
+    if node.is_string or not node.is_int or is_place:
         return node
     return exp.cast(node.copy(), _INT if int(node.name) < 2**31 else _BIGINT)
 
