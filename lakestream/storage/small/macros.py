@@ -152,7 +152,9 @@ class Macros:
             self._define(sql)
 
     def _define(self, sql: str) -> None:
-        for name in {name.lower() for name in _NAMED.findall(sql)} - self._defined:
+        for name in sorted({name.lower() for name in _NAMED.findall(sql)}):
+            if name in self._defined:
+                continue  # also by one before it, which names it
             if name in _HEADS:
                 body = _MACROS[_HEADS[name]]
                 self._define(body)

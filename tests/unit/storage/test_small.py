@@ -17,11 +17,16 @@ from hypothesis import strategies as st
 from lakestream.storage.small import session as sessions
 from lakestream.storage.small.dialect import duckdb_sql
 from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.macros import _HEADS as HEADS
+from lakestream.storage.small.macros import _MACROS, Macros
 from lakestream.storage.small.session import FEW_ROWS, Room, SmallSession, large_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+BODIES = {name: _MACROS[head] for name, head in HEADS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -429,3 +434,15 @@ def test_what_many_rows_took_is_given_back(room: Room, *, gives_back: bool) -> N
     asked = "SELECT current_setting('allocator_background_threads')"
     assert small.connection.execute(asked).fetchone() == (gives_back,)
     small.close()
+
+
+def test_a_macro_that_another_one_names_is_defined_once() -> None:
+    import duckdb
+
+    called = [(one, other) for one in HEADS for other in HEADS if one != other and f"{other}(" in BODIES[one]]
+    assert called
+    for one, other in called:
+        with duckdb.connect() as connection:
+            macros = Macros(connection)
+            macros.define(f"SELECT {one}(1), {other}(1)")
+            macros.define(f"SELECT {other}(1), {one}(1)")
