@@ -88,7 +88,8 @@ def test_a_folder_that_is_read_as_another_is_refused_by_name(tmp_path: Path, fol
         Lake(tmp_path / "link" / "lake")
     with Lake(tmp_path / "lake") as lake:
         place = str(tmp_path / folder / "source").replace("\\", "\\\\").replace("'", "''")
-        with pytest.raises(LakestreamError, match=r"BAD_PATH|SYNTAX|BAD_CHARACTER"):
+        refused = "BAD_CHARACTER" if folder == "\udcff" else "BAD_PATH|SYNTAX"
+        with pytest.raises(LakestreamError, match=refused):
             lake.sql(f"CREATE TABLE t LOCATION '{place}' TIMESTAMP BY ts")
 
 

@@ -251,23 +251,25 @@ _NO_FOLDER = re.compile(r"array|map|struct|variant|binary")
 
 def _refuse_layout(layout: OutputLayout, types: Mapping[str, str]) -> None:
     """Refuse to lay an output out by what is no column of it, or has no values that name folders."""
-    names = [*types]
+    clause = layout.clause
+    if clause is None:
+        return
+    by, known = ({name.lower() for name in names} for names in (layout.partitioned_by, types))
     for name, kind in types.items():
-        by = {one.lower() for one in layout.partitioned_by}
-        if layout.clause is not None and name.lower() in by and _NO_FOLDER.match(kind):
+        if name.lower() in by and _NO_FOLDER.match(kind):
             raise StatementError(
                 "TYPE_NOT_STORABLE",
-                f"{layout.clause.sql}: {name} is of type {kind}, of whose values no folders can be made",
+                f"{clause.sql}: {name} is of type {kind}, of whose values no folders can be made",
                 hint="another column, or one with the value as a text",
-                place=place_of(layout.clause),
+                place=place_of(clause),
             )
     for name in layout.named:
-        if layout.clause is not None and name.lower() not in {known.lower() for known in names}:
+        if name.lower() not in known:
             raise StatementError(
                 "COLUMN_NOT_FOUND",
-                f"{layout.clause.sql}: {name} is no column of the output",
-                hint=did_you_mean(name, names),
-                place=place_of(layout.clause),
+                f"{clause.sql}: {name} is no column of the output",
+                hint=did_you_mean(name, types),
+                place=place_of(clause),
             )
 
 

@@ -39,14 +39,19 @@ def refuse_unsorted(fragment: Fragment) -> None:
     query = parse_query(fragment)
     texts = [node for node in query.find_all(exp.GroupConcat) if not isinstance(node.parent, exp.WithinGroup)]
     arrays = [node for node in query.find_all(*_ARRAYS) if _shows_order(node, query, ())]
-    hints = {id(node): "array_sort(…) around it" for node in arrays}
-    for node in (*arrays, *texts):
-        raise StatementError(
-            "NON_DETERMINISTIC",
-            f"{node.sql('spark')} has no order, a stream must give the same each time",
-            hint=hints.get(id(node), "WITHIN GROUP (ORDER BY …) behind it"),
-            place=place_in(fragment, node),
-        )
+    if not arrays and not texts:
+        return
+    node, hint = (
+        (arrays[0], "array_sort(…) around it")
+        if arrays
+        else (texts[0], "WITHIN GROUP (ORDER BY …) behind it")
+    )
+    raise StatementError(
+        "NON_DETERMINISTIC",
+        f"{node.sql('spark')} has no order, a stream must give the same each time",
+        hint=hint,
+        place=place_in(fragment, node),
+    )
 
 
 def _shows_order(node: exp.Expr, query: exp.Query, seen: Collection[str]) -> bool:

@@ -62,7 +62,7 @@ class Line(Connection):
         if error is None:
             await super()._dispatch(tag, payload)
             return
-        self.stream.write(said.make_error_response({"S": "ERROR", "V": "ERROR", **_fields(error)}))
+        self.stream.write(_response("ERROR", error))
         self._ignore_until_sync = True
         if self.tx_status != b"I":
             self.tx_status = b"E"
@@ -255,8 +255,10 @@ async def _encrypt(stream: Stream, tls: ssl.SSLContext) -> None:
 
 async def _refuse(stream: Stream, error: PgError) -> None:
     with suppress(ConnectionError):
-        await _answer(stream, said.make_error_response({"S": "FATAL", "V": "FATAL", **_fields(error)}))
+        await _answer(stream, _response("FATAL", error))
 
 
-def _fields(error: PgError) -> dict[str, str]:
-    return {"C": error.sqlstate, "M": error.message, **error.fields}
+def _response(severity: str, error: PgError) -> bytes:
+    fields = {"S": severity, "V": severity, "C": error.sqlstate, "M": error.message, **error.fields}
+    response: bytes = said.make_error_response(fields)
+    return response

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lakestream.server.shown.documents import StatementRequest
 
 SEARCH_PATH = "search_path"
-READ_ONLY = ("transaction_read_only", "default_transaction_read_only")
-TIMEOUT = "statement_timeout"
+_READ_ONLY = ("transaction_read_only", "default_transaction_read_only")
+_TIMEOUT = "statement_timeout"
 _TIME_ZONE = "timezone"
 _SET = re.compile(
     r"set\s+(?:(?P<local>local)\s+|session\s+)?"
@@ -55,7 +55,10 @@ _SECONDS = {None: 1e-3, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d
 
 @dataclass(frozen=True)
 class Change:
-    """What is set: a name, its value (None: as it was at first), and whether for this transaction alone."""
+    """What is set: a name in lower case, its value (None: as it was at first), and whether it is local.
+
+    What is local holds for this transaction alone.
+    """
 
     name: str
     value: str | None
@@ -74,7 +77,7 @@ class SessionSettings:
         options = {found["name"]: found["value"] for found in _OPTION.finditer(said.get("options", ""))}
         for name, value in {**said, **options}.items():
             if name not in _OF_THE_CONNECTION:
-                self.set(Change(name, re.sub(r"\\(.)", r"\1", value)))
+                self.set(Change(_plain(name), re.sub(r"\\(.)", r"\1", value)))
 
     def changed_by(self, sql: str) -> list[Change] | None:
         """Return what a statement sets, None for one that is about no setting."""
@@ -92,7 +95,7 @@ class SessionSettings:
 
     def set(self, change: Change) -> str:
         """Take a setting; return what is to be said of it. Raises PgError for what cannot be so."""
-        name, value = _plain(change.name), change.value
+        name, value = change.name, change.value
         _require(name, value)
         if change.is_local:
             self._before.setdefault(name, self.given.get(name))
@@ -111,12 +114,12 @@ class SessionSettings:
     @property
     def is_read_only(self) -> bool:
         """Whether nothing may be written: in this transaction, else in the session."""
-        return next((self.given[name].lower() in _ON for name in READ_ONLY if name in self.given), False)
+        return next((self.given[name].lower() in _ON for name in _READ_ONLY if name in self.given), False)
 
     @property
     def seconds(self) -> float | None:
         """How long a statement may take by the client's own word, None for any time."""
-        found = _TIME.fullmatch(self.given.get(TIMEOUT, "0").lower())
+        found = _TIME.fullmatch(self.given.get(_TIMEOUT, "0").lower())
         assert found is not None
         return int(found["number"]) * _SECONDS[found["unit"]] or None
 
@@ -136,7 +139,7 @@ def _of_transaction(sql: str, *, is_local: bool) -> list[Change]:
     if found is None:
         return []
     value = "on" if found["mode"].lower() == "only" else "off"
-    return [Change(READ_ONLY[0] if is_local else READ_ONLY[1], value, is_local)]
+    return [Change(_READ_ONLY[not is_local], value, is_local)]
 
 
 def _plain(name: str) -> str:
@@ -152,5 +155,5 @@ def _require(name: str, value: str | None) -> None:
         fixed, words = _AS_THEY_ARE[name]
         if value.lower() not in words:
             raise refusal("0A000", f"NOT_SUPPORTED: {name} is {fixed} and cannot be {value}")
-    if name == TIMEOUT and not _TIME.fullmatch(value.lower()):
+    if name == _TIMEOUT and not _TIME.fullmatch(value.lower()):
         raise refusal("22023", f"BAD_VALUE: {value} is no time", "5000, 5s, 1min, or 0 for none")

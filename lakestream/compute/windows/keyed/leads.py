@@ -182,8 +182,9 @@ class Lead:
         """
         named = {name for key in keys for name in key.tables}
         varied = [name for name in self._varied(moved) if name in named]
-        begin = self.source.over(changed) if self.within is None else ""
-        if self.within is not None:
+        if self.within is None:
+            begin = self.source.over(changed)
+        else:
             begin = self.within.over(changed, beside, moved, self.source.name)
         sql = f"FROM {begin}"
         for one in self.joined:
@@ -288,8 +289,7 @@ class Core:
         first = query.selects[0].alias_or_name.lower()
         if inner is None or first not in inner.columns or isinstance(node.this, exp.Tuple):
             return []
-        where = self.select.args.get("where")
-        positive = where is not None and any(part is node for part in conjuncts(where.this))
+        positive = any(part is node for part in _of_where(self.select))
         return _compared(node.this, inner, first, name, tells_null=not positive)
 
     def _tied(self, query: exp.Select, name: str) -> Source | None:
@@ -303,19 +303,19 @@ class Core:
 
     def said(self) -> list[exp.Expr]:
         """Return the conditions that all rows of the select meet."""
-        where = self.select.args.get("where")
-        always = conjuncts(where.this) if where is not None else []
-        return [*always, *(node for one in self.sources if not one.is_beside for node in one.on)]
+        return [
+            *_of_where(self.select),
+            *(node for one in self.sources if not one.is_beside for node in one.on),
+        ]
 
     def _tell(self) -> None:
         """Note what is known of the rows of the select, and of those that its tables join."""
-        where = self.select.args.get("where")
-        always = [(node, "") for node in (conjuncts(where.this) if where is not None else [])]
+        always = [(node, "") for node in _of_where(self.select)]
         said = [(node, one.name) for one in self.sources for node in one.on]
         found = []
         for node, of in [*always, *said]:
             source = self._by_name.get(of)
-            depends = source is not None and (source.is_optional or source.is_filter)
+            depends = source is not None and source.is_beside
             told = self._condition(node, of if depends else "")
             if told is not None:
                 found.append(told)
@@ -371,7 +371,7 @@ class Core:
     def anchor(self) -> Source:
         """Return a source of which each row of the select has a row."""
         for source in self.sources:
-            if source.read is not None and not source.is_optional and not source.is_filter:
+            if source.read is not None and not source.is_beside:
                 return source
         why = "no table of which each of its rows has a row"
         raise NotKeyedError(why, f"a table first in FROM, or {OF_A_VIEW}")
@@ -673,6 +673,11 @@ def refused_source(node: exp.Expr, part: exp.Expr | None = None) -> tuple[str, s
         "FULL": ("a FULL JOIN", "LEFT JOIN, and the rows of the other table by UNION ALL and ANTI JOIN"),
         "NATURAL": ("a NATURAL JOIN", "JOIN … USING (…)"),
     }.get(kind, ("a join within a join", OF_A_VIEW))
+
+
+def _of_where(select: exp.Select) -> list[exp.Expr]:
+    where = select.args.get("where")
+    return conjuncts(where.this) if where is not None else []
 
 
 def _shared(select: exp.Select) -> set[str]:
