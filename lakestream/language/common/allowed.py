@@ -1,6 +1,6 @@
 """Which functions a query may call: those of Spark that are known to do nothing but compute.
 
-The lists are those of the locked Spark (``tests/contract/test_reach.py`` holds them against what that has).
+The lists are those of the locked Spark (``tests/contract/test_allowed.py`` holds them against what that has).
 What reads files, runs code of others, or tells of the process and its session is refused. Names that are on
 neither list are not Spark's: whoever owns the session may have made them, which the session tells.
 """
@@ -27,14 +27,15 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("from_xml", "schema_of_xml"), "it reads a schema from the file that an option names"),
     **dict.fromkeys(("from_avro", "schema_of_avro"), "it reads a schema from where an option names"),
     **dict.fromkeys(("table_changes", "table_changes_by_path", "read_files", "cloud_files"), _FILES),
-    **dict.fromkeys(("read_kafka", "remote_query", "openrowset", "read_statestore", "vector_search"), _FILES),
+    **dict.fromkeys(("read_kafka", "read_parquet", "read_csv"), _FILES),
+    **dict.fromkeys(("remote_query", "openrowset", "read_statestore", "vector_search"), _FILES),
     **dict.fromkeys(("input_file_name", "input_file_block_start", "input_file_block_length"), _PROCESS),
     **dict.fromkeys(("current_user", "session_user", "user", "python_worker_logs"), _PROCESS),
     **dict.fromkeys(("current_catalog", "current_database", "current_schema", "current_path"), _PROCESS),
     **dict.fromkeys(("secret", "try_secret"), "it tells secrets"),
     "identifier": "it makes a name of a text",
 }
-"""Functions that a query may not call, of Spark and of Databricks, and why."""
+"""Functions that a query may not call, of Spark, Databricks and DuckDB (which sqlglot reads), and why."""
 
 HARMLESS = frozenset(Path(__file__).with_name("spark_functions.txt").read_text("ascii").split())
 """What Spark has of functions, less those of REFUSED."""

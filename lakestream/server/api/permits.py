@@ -103,9 +103,7 @@ def require_statements(principal: Principal, sql: str, dialect: str, database: s
 
 def scope_of(statement: model.Statement | TreeStatement) -> Scope:
     """Return the scope that a statement needs: Python, places outside and databases are an admin's."""
-    outside = isinstance(statement, model.CreateTable) and (statement.location or statement.catalog_name)
-    if isinstance(statement, model.CreateStream):
-        outside = statement.definition.layout.catalog_name
+    outside = any(isinstance(part, (model.Location, model.CatalogName)) for part in _parts(statement))
     if isinstance(statement, _FOR_ADMINS) or outside:
         return Scope.ADMIN
     if isinstance(statement, TreeStatement):
@@ -114,9 +112,11 @@ def scope_of(statement: model.Statement | TreeStatement) -> Scope:
 
 
 def _database_of(statement: model.Statement, current: str) -> str | None:
-    """Return the database that a statement is for where it names none, None for one that is for all."""
+    """Return the database that a statement is for where its tables name none, None for one that is for all."""
     if isinstance(statement, model.ShowDatabases):
         return None
+    if isinstance(statement, (model.CreateDatabase, model.DropDatabase)):
+        return statement.name
     if isinstance(statement, model.ShowStreams):
         return statement.database
     if isinstance(statement, model.ShowTables):
@@ -124,17 +124,22 @@ def _database_of(statement: model.Statement, current: str) -> str | None:
     return current
 
 
-def _databases(value: object) -> Iterator[str]:
+def _databases(statement: model.Statement) -> Iterator[str]:
     """Yield the databases that the names in a statement say."""
-    if isinstance(value, model.TableName):
-        if value.database:
-            yield value.database
-    elif isinstance(value, (tuple, list)):
+    for part in _parts(statement):
+        if isinstance(part, model.TableName) and part.database:
+            yield part.database
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield what a statement is made of, at every depth."""
+    if isinstance(value, (tuple, list)):
         for part in value:
-            yield from _databases(part)
+            yield from _parts(part)
     elif is_dataclass(value):
+        yield value
         for one in fields(value):
-            yield from _databases(getattr(value, one.name))
+            yield from _parts(getattr(value, one.name))
 
 
 def _forbidden(principal: Principal, why: str, needed: str) -> RequestRefused:

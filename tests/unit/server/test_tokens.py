@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
 READ, WRITE, ADMIN = Scope
+OF_MAIN = "CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM power INTO o"
+COUNTED = "SELECT _twstart AS w, count(*) AS n FROM %%trows"
 
 
 @pytest.fixture
@@ -69,6 +71,8 @@ def asked(
         (ADMIN, "CREATE DATABASE third"),
         (ADMIN, "DROP DATABASE IF EXISTS nowhere"),
         (ADMIN, "CREATE TABLE outside LOCATION '/tmp/nothing'"),
+        (ADMIN, f"{OF_MAIN} LOCATION '/dev/null/out' AS {COUNTED}"),
+        (ADMIN, f"{OF_MAIN} USING TABLE c.d.out AS {COUNTED}"),
     ],
 )
 def test_a_statement_needs_its_scope(asked: Callable[..., tuple[int, str]], scope: Scope, sql: str) -> None:
@@ -77,6 +81,14 @@ def test_a_statement_needs_its_scope(asked: Callable[..., tuple[int, str]], scop
         assert (status == 403) == (given < scope), (given, said)
         if status == 403:
             assert said == "FORBIDDEN"
+
+
+@pytest.mark.parametrize("sql", ["CREATE DATABASE third", "DROP DATABASE other FORCE"])
+def test_databases_are_made_and_dropped_by_whom_they_are_for(
+    asked: Callable[..., tuple[int, str]], sql: str
+) -> None:
+    assert asked(ADMIN, sql, "main") == (403, "FORBIDDEN")
+    assert asked(ADMIN, sql)[0] == 200
 
 
 @pytest.mark.parametrize(
