@@ -23,6 +23,7 @@ from lakestream.errors import (
     LakestreamError,
     NotSupportedError,
 )
+from lakestream.forked import opening
 from lakestream.language import model, parse_script, parse_statement
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.dispatch import Statements
@@ -88,6 +89,7 @@ class Lake(AbstractContextManager["Lake"]):
         watch: Watch | None = None,
         beside: Lake | None = None,
     ) -> None:
+        opening(self)
         self._at: Workspace = Workspace(
             str(root),
             clock=clock or SystemClock(),

@@ -112,7 +112,7 @@ def scope_of(statement: model.Statement | TreeStatement) -> Scope:
 
 
 def _database_of(statement: model.Statement, current: str) -> str | None:
-    """Return the database that a statement is for where its tables name none, None for one that is for all."""
+    """Return the database that a statement is for where no table's name says one, None for all."""
     if isinstance(statement, model.ShowDatabases):
         return None
     if isinstance(statement, (model.CreateDatabase, model.DropDatabase)):

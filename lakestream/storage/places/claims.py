@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from lakestream.errors import BusyError
+from lakestream.forked import closed_in_forks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -119,7 +120,7 @@ def try_claim(layout: Layout, uuid: str) -> Claim | None:
     except BlockingIOError:
         file.close()
         return None
-    return Claim(layout, uuid, file)
+    return Claim(layout, uuid, closed_in_forks(file))
 
 
 @dataclass

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.errors import StorageError
+from lakestream.forked import closed_in_forks
 from lakestream.storage.places.attempts import attempted
 from lakestream.storage.places.files import is_uri, read_bytes, store_answers
 from lakestream.storage.places.versions import newest, put_next
@@ -267,7 +268,7 @@ def _begin_life(folder: str, key: str) -> IO[bytes]:
         Path(folder, _MEMBERS).mkdir(exist_ok=True)
         file = Path(folder, _MEMBERS, key).open("ab")  # noqa: SIM115 - it carries the lock
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return file
+    return closed_in_forks(file)
 
 
 def _lives(folder: str, key: str) -> bool:

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from lakestream.errors import BusyError
+from lakestream.forked import closed_in_forks
 from lakestream.storage.places.files import write_bytes
 
 if TYPE_CHECKING:
@@ -126,9 +127,18 @@ def try_lock(layout: Layout, name: str = _LOCK, *, shared: bool = False) -> IO[b
         return Path(os.devnull).open("rb")
     file = Path(layout.system_root, name).open("ab")  # noqa: SIM115 - it carries the lock
     if _try_lock(file.fileno(), fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
-        return file
+        return closed_in_forks(file)
     file.close()
     return None
+
+
+def _give_back_in_fork() -> None:
+    for held in _held.values():
+        if held.count:
+            os.close(held.descriptor)
+
+
+os.register_at_fork(after_in_child=_give_back_in_fork)
 
 
 def _acquire(layout: Layout, wait_seconds: float, clock: Clock, purpose: str) -> int:

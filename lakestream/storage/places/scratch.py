@@ -5,7 +5,6 @@ What killed processes have left is removed.
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import os
 import shutil
@@ -13,6 +12,8 @@ import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from lakestream.forked import at_exit
 
 _PREFIX = "lakestream-"
 _LOCK = "lock"
@@ -28,8 +29,11 @@ def scratch_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     # Open as long as the process lives: the kernel gives the lock back whatever ends it.
     fcntl.flock(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    at_exit(lambda: shutil.rmtree(folder, ignore_errors=True))
     return folder
+
+
+os.register_at_fork(after_in_child=scratch_folder.cache_clear)
 
 
 def remove_abandoned(within: Path) -> None:

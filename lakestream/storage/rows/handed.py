@@ -9,7 +9,6 @@ when another one hands its first file over there.
 
 from __future__ import annotations
 
-import atexit
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from uuid import uuid4
 
 from lakestream.clock import SystemClock
 from lakestream.errors import StorageError
+from lakestream.forked import at_exit
 from lakestream.java import is_local
 from lakestream.storage.places import files
 from lakestream.storage.places.scratch import scratch_folder
@@ -99,7 +99,7 @@ class _Files:
         self._handed: list[_File] = []
         self._lock = threading.Lock()
         _remove_abandoned(folder)
-        atexit.register(self._remove_all)
+        at_exit(self._remove_all)
 
     def frame(self, spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
         """Write rows into a new file, and return a frame that reads it."""

@@ -6,7 +6,6 @@ up when it was made. Ticks give their views anew in between, so theirs are sessi
 
 from __future__ import annotations
 
-import atexit
 import weakref
 from collections import deque
 from contextlib import suppress
@@ -18,6 +17,8 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.client.core import ChannelBuilder
 from pyspark.sql.connect.session import SparkSession
+
+from lakestream.forked import at_exit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,10 +90,12 @@ class PinnedSession(SparkSession):
 _ALIVE: weakref.WeakSet[PinnedSession] = weakref.WeakSet()
 
 
-@atexit.register
 def _release_all() -> None:
     for session in list(_ALIVE):
         session.release()
+
+
+at_exit(_release_all)
 
 
 def has_ended(error: Exception) -> bool:
