@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import partial, wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lakestream.clock import SystemClock
 from lakestream.covered import redacted_text
@@ -60,14 +61,30 @@ if TYPE_CHECKING:
     from lakestream.storage.sessions.shared import SharedSpark
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _one_at_a_time(method: Callable[Concatenate[Lake, _P], _R]) -> Callable[Concatenate[Lake, _P], _R]:
+    """Have a method of a lake wait for what another thread does with the same one."""
+
+    @wraps(method)
+    def alone(self: Lake, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with self._alone:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 class Lake(AbstractContextManager["Lake"]):
     """A lake at a path or URI; opens at once, starts Spark on first need, closes as a context manager.
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
     the lake is changed; ``watch`` shows that Spark's jars are being fetched; ``beside`` is a lake whose Spark
-    this one has too, whichever of them starts it. Of a local lake processes change what
-    there is, and the rows of a table, one at a time, by locks; in a store conditional writes do instead.
+    this one has too, whichever of them starts it. Threads that share one do one thing at a time. Of a local
+    lake processes change what there is, and the rows of a table, one at a time, by locks; in a store
+    conditional writes do instead.
 
     ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
     the last round left it: another object whenever it may have changed. ``queries`` are the statements that
@@ -103,7 +120,7 @@ class Lake(AbstractContextManager["Lake"]):
         self.queries: Queries = self._at.queries
         self.shared_spark: SharedSpark = self._at.spark
         self._statements = Statements(self._at)
-        self._rounds = Rounds(self._at, self._statements.streams)
+        self._rounds, self._alone = Rounds(self._at, self._statements.streams), RLock()
 
     @property
     def root(self) -> str:
@@ -197,6 +214,7 @@ class Lake(AbstractContextManager["Lake"]):
         """Close the lake."""
         self.close()
 
+    @_one_at_a_time
     def sql(self, text: str, dialect: str = "tdengine", *, limit: int | None = None) -> Result:
         """Run the statements of a text and return the result of the last one, up to ``limit`` rows of it.
 
@@ -243,6 +261,7 @@ class Lake(AbstractContextManager["Lake"]):
             self._at.shared, self._at.catalog, self._at.named(name), self._at.settings.small_bytes
         )
 
+    @_one_at_a_time
     def insert(self, table: str, rows: ArrowStream | Iterable[Mapping[str, Any]]) -> int:
         """Insert rows (mappings by column, or a frame) by key in one commit; return its version.
 
@@ -265,6 +284,7 @@ class Lake(AbstractContextManager["Lake"]):
                 return editor.insert_dicts(info, given)
             return editor.insert_frame(info, given)
 
+    @_one_at_a_time
     def recalculate(
         self, stream: str, start: str | None = None, end: str | None = None, *, resync: bool = False
     ) -> Recalculation:
@@ -350,6 +370,7 @@ class Lake(AbstractContextManager["Lake"]):
 
         return waiting(self._at.outbox, self._at.deliveries)
 
+    @_one_at_a_time
     def tick_once(
         self,
         on_tick: Callable[[TickReport], None] | None = None,
@@ -367,6 +388,7 @@ class Lake(AbstractContextManager["Lake"]):
         """Have rounds run only what this daemon holds of a lake that several daemons serve."""
         self._at.leases = leases
 
+    @_one_at_a_time
     def run(
         self,
         until: str = "idle",
@@ -380,6 +402,7 @@ class Lake(AbstractContextManager["Lake"]):
         """
         return self._rounds.run(until, on_tick, streams)
 
+    @_one_at_a_time
     def maintain(
         self, *, dry_run: bool = False, on_table: Callable[[Maintained], None] | None = None
     ) -> list[Maintained]:
@@ -421,6 +444,7 @@ class Lake(AbstractContextManager["Lake"]):
 
         return Repair(self._at, self._statements.streams, self.verify)
 
+    @_one_at_a_time
     def migrate(self, *streams: str, dry_run: bool = False) -> list[Migrated]:
         """Write outputs that earlier versions made anew in the layout of new ones: of streams, or of all.
 
@@ -440,6 +464,7 @@ class Lake(AbstractContextManager["Lake"]):
         )
         return list(migration.run(records))
 
+    @_one_at_a_time
     def verify(self, stream: str, start: str | None = None, end: str | None = None) -> Verification:
         """Compare a stream's output with the batch evaluation of its definition at its progress.
 
