@@ -37,8 +37,8 @@ def redacted(url: str) -> str:
         return "*" * len(url)
     user, more = found["user"] or "", found["more"]
     place, secret = found["place"], ""
-    if found["scheme"].lower().startswith("http"):
-        # The path of a webhook is what lets one in.
+    if not found["scheme"].lower().startswith("ws"):
+        # The path of a webhook is what lets one in, also behind a scheme that is misspelt.
         place, slash, path = place.partition("/")
         secret = slash + "*" * len(path)
     covered = "*" * (len(user) - 1) + "@" if user else ""

@@ -26,9 +26,10 @@ from pydantic import (
     create_model,
 )
 
-from lakestream.covered import SECRET_NAME
+from lakestream.covered import SECRET_NAME, redacted
 from lakestream.errors import ConfigError
 from lakestream.settings import Settings
+from lakestream.targets import WEBHOOKS, WEBSOCKETS, HostPolicy, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,28 @@ def _refuse_missing(values: Mapping[str, Any], origins: Mapping[str, Origin]) ->
             )
 
 
-_BEYOND_THEIR_KIND = {"spark_conf": _refuse_conf, "trigger_modules": _refuse_missing}
+def _refuse_alerts(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
+    """Refuse urls that may not be sent to; of wrong hosts nothing is known."""
+    hosts = None if "notify_hosts" in origins.keys() - values.keys() else values.get("notify_hosts", ())
+    policy = HostPolicy(hosts or (), {**WEBHOOKS, **WEBSOCKETS})
+    for url in values.get("alert_urls", ()) if hosts is not None else ():
+        try:
+            policy.check(url)
+        except (Refused, ValueError) as refused:
+            origin = origins["alert_urls"]
+            raise ConfigError(
+                "SETTING_INVALID",
+                f"alert_urls ({origin}) may not be sent to {redacted(url)}: {refused}",
+                hint="alert_urls: https:// or wss:// to a public host, or one that notify_hosts lists",
+                place=origin.place("alert_urls", shown=False),
+            ) from None
+
+
+_BEYOND_THEIR_KIND = {
+    "spark_conf": _refuse_conf,
+    "trigger_modules": _refuse_missing,
+    "alert_urls": _refuse_alerts,
+}
 """What is refused of values that are of the kind of their setting."""
 
 

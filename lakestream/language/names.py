@@ -103,7 +103,7 @@ def stored_name(name: str) -> str:
 
 def name_of_text(text: str) -> str:
     """Return a name for a column that has none: its text without what a column's name cannot have."""
-    return re.sub(r"\W+", "_", text.lower()).strip("_") or "value"
+    return re.sub(r"\W+", "_", text.lower()).strip("_")[:MAX_NAME] or "value"
 
 
 class FreeNames:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from lakestream.notify.policy import Refused
+from lakestream.targets import Refused
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
     from lakestream.clock import Clock
-    from lakestream.language.expressions.targets import Endpoint
-    from lakestream.notify.policy import HostPolicy
+    from lakestream.targets import Endpoint, HostPolicy
 
 OPEN_SECONDS = 10.0
 CONFIRM_SECONDS = 20.0

@@ -16,13 +16,12 @@ from lakestream.notify.connection import (
     failed,
     judged_socket,
 )
-from lakestream.notify.policy import Refused
+from lakestream.targets import Refused
 
 if TYPE_CHECKING:
     import socket
 
-    from lakestream.language.expressions.targets import Endpoint
-    from lakestream.notify.policy import HostPolicy
+    from lakestream.targets import Endpoint, HostPolicy
 
 
 class Webhook:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.model import TIME_UNITS
+from lakestream.language.names import MAX_NAME, FreeNames, stored_name
 from lakestream.language.quoting import delta_name, quoted
 from lakestream.storage.columns.times import read_time
 from lakestream.storage.columns.types import spark_type_of
@@ -143,16 +144,24 @@ def first_stream(found: Inspection, table: str) -> str | None:
     if found.time is None:
         return None
     unit = {"1m": "minute", "1h": "hour", "1d": "day"}[found.window]
-    names = [quoted(f"{table}_per_{unit}_stream"), quoted(f"{table}_per_{unit}")]
+    endings = f"_per_{unit}_stream", f"_per_{unit}"
+    names = [quoted(table[: MAX_NAME - len(ending)] + ending) for ending in endings]
     grouped = f" PARTITION BY {quoted(found.group)}" if found.group else ""
-    mean = f", avg({quoted(found.number)}) AS {quoted(f'mean_{found.number}')}" if found.number else ""
+    free = FreeNames([stored_name(found.group)] if found.group else [])
+    begin, count, mean = (quoted(free.take(name)) for name in (f"{unit}_begin", "n", _mean_of(found)))
+    averaged = f", avg({quoted(found.number)}) AS {mean}" if found.number else ""
     return (
         f"CREATE STREAM {names[0]}\n"
         f"  INTERVAL({found.window}) SLIDING({found.window}) FROM {quoted(table)}{grouped}\n"
         "  STREAM_OPTIONS(FILL_HISTORY)\n"
         f"  INTO {names[1]}\n"
-        f"  AS SELECT _twstart AS {quoted(unit + '_begin')}, count(*) AS n{mean} FROM %%trows"
+        f"  AS SELECT _twstart AS {begin}, count(*) AS {count}{averaged} FROM %%trows"
     )
+
+
+def _mean_of(found: Inspection) -> str:
+    """Return a name for the mean of the column that it is taken of."""
+    return stored_name(f"mean_{found.number}")
 
 
 def repeated_rows(table: Table, columns: tuple[str, ...]) -> int:

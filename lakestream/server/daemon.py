@@ -43,13 +43,14 @@ from lakestream.storage.sessions.jobs import hand_over_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from types import FrameType
 
     from lakestream.server.process.owner import Owner
     from lakestream.settings import Settings
     from lakestream.storage.places.layout import Layout
     from lakestream.storage.places.leases import Leases
+    from lakestream.storage.sessions.jars import Watch
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MESSAGE_LIMIT = 64 * 1024
@@ -211,7 +212,8 @@ def _run(
     clock, live = SystemClock(), Live()
     rates, url = Rates(clock.monotonic), _url(sockets.http, settings)
     settings = settings.with_spark_conf(connect_conf(settings))
-    with ExitStack() as after, Lake(layout.root, settings=settings, create=False) as lake:
+    lake = Lake(layout.root, settings=settings, create=False, watch=_saying(say))
+    with ExitStack() as after, lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
         deaths = lake.shared_spark.deaths
         metrics = Metrics(reader.statuses, reader.waiting, lambda: deaths.count)
@@ -250,6 +252,16 @@ def _run(
                 )
                 if not is_told():
                     watch(lake, listener, poll_seconds=lake.settings.poll_seconds)
+
+
+def _saying(say: Callable[[str], None]) -> Watch:
+    """Return what says in the log what Spark is waited for."""
+
+    def watch(what: str, _fetched: Callable[[], int] | None) -> AbstractContextManager[object]:
+        say(what)
+        return nullcontext()
+
+    return watch
 
 
 def _statements(lake: Lake) -> Statements:

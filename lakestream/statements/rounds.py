@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.reading.apart import Apart
 from lakestream.errors import LakestreamError, SparkGoneError, extra
-from lakestream.statements.workspace import Workspace, check_given, tree_of
+from lakestream.statements.workspace import Workspace, tree_of
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.claims import Patience, wait_for_claim
@@ -380,9 +380,8 @@ def _slot_here(at: Workspace) -> Slot:
 def check_settings(settings: Settings) -> None:
     """Refuse what would be found wrong once there is something to do: rounds begin with all of it in order.
 
-    Raises ConfigError SETTING_INVALID, PrerequisiteError EXTRA_MISSING.
+    Raises PrerequisiteError EXTRA_MISSING.
     """
-    check_given(settings)
     # Whether a receiver is there is no error: whatever becomes of its events, ticks go on.
     if settings.openlineage_url is not None:
         with extra("openlineage"):

@@ -73,7 +73,6 @@ class Workspace:
         beside: Workspace | None = None,
     ) -> None:
         self._given_settings: Settings = settings or Settings()
-        check_given(self._given_settings)
         self.system_clock = SystemClock()
         own = SharedSpark(spark, watch, self.system_clock)
         self.spark: SharedSpark = own if beside is None else beside.spark
@@ -377,12 +376,3 @@ def migrating(at: Workspace, record: StreamRecord) -> Iterator[None]:
     output = at.catalog.find_table(*record.output.split(".", 1))
     with _claimed(at, MIGRATING, _names(at, [record], filter(None, [output]))):
         yield
-
-
-def check_given(settings: Settings) -> None:
-    """Refuse what is wrong with settings by what stands above them. Raises ConfigError SETTING_INVALID."""
-    # What looks at it is loaded where there is something to look at: it takes longer than a small round.
-    if settings.alert_urls:
-        from lakestream.engine.rounds.notifier import check_alerts
-
-        check_alerts(settings)

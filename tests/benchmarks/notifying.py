@@ -28,9 +28,9 @@ from lakestream.notify.connection import Connection
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.dispatcher import Dispatcher, Rules
 from lakestream.notify.outbox import COLUMNS, Outbox
-from lakestream.notify.policy import HostPolicy
 from lakestream.settings import Settings
 from lakestream.storage.delta import compact
+from lakestream.targets import HostPolicy
 from tests.benchmarks.output import require
 from tests.benchmarks.process import CLOCK, Program
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -285,6 +287,30 @@ def test_the_first_stream_runs_as_it_stands(lake: Lake, tmp_path: Path, spark: S
         verification = opened.verify("sensors_per_hour_stream")
         assert verification.holds
         assert verification.equal_rows > 0
+
+
+ODD = [
+    "a b", " a", "a ", "a.b", "a,b", "a;b", "a{b}", "a(b)", "a=b", "`a`", "a'b", 'a"b', "Temp °C", "größe",
+    "order", "select", "from", "n", "N", "minute_begin", "Minute_Begin", "mean_v",
+    "_ls_a", "a/b", "a\\b", "--a", "/*a*/", "1", "1a", "mean v", "ts", "x" * 128, "😀", "true", "null",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_first_stream_runs_whatever_columns_are_called(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    site, value, at, table = draw.sample(ODD, 4)
+    name = {"n": "at", "N": "at"}.get(at, at)
+    times = pa.array([START + timedelta(seconds=20 * row) for row in range(12)], pa.timestamp("us", "UTC"))
+    columns = {site: ["a", "b"] * 6, value: [0.5 * row for row in range(12)], name: times}
+    path = tmp_path / re.sub(r"[/\\%]|^ | $", "_", table)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delattr("pyspark.sql.SparkSession.builder")
+        write_deltalake(str(path), pa.table(columns))
+        with Lake(tmp_path / "lake") as opened:
+            opened.sql(attached(opened, path, "--name", f"t_{seed}")["stream"])
+            assert not opened.run().failed, columns.keys()
+            assert len(opened.sql(f"SELECT * FROM t_{seed}_per_minute").fetchall()) == 6
 
 
 # --- doctor TABLE ---

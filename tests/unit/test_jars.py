@@ -33,6 +33,7 @@ def test_a_given_folder_without_this_delta_is_refused(name: str | None, tmp_path
         jars.find_jars(tmp_path)
     assert caught.value.code == "JARS_MISSING"
     assert "delta-spark_4.2_2.13-4.4.0.jar" in caught.value.message
+    assert ("pip install delta-spark==4.3.0" in caught.value.hint) is (name is not None)
 
 
 def test_the_cache_is_the_users_and_of_these_versions(
@@ -159,14 +160,15 @@ def test_fetching_is_told_of_with_the_bytes_so_far(
         return [ivy / "jars" / DELTA]
 
     @contextmanager
-    def watch(what: str, folder: Path, fetched: Callable[[], int]) -> Iterator[None]:
+    def watch(what: str, fetched: Callable[[], int] | None) -> Iterator[None]:
+        assert fetched is not None
         before = fetched()
         yield
-        seen.append((what, folder, before, fetched()))
+        seen.append((what, before, fetched()))
 
     monkeypatch.setattr(jars, "_fetch", fetch)
     assert [jar.name for jar in jars.resolve_jars(tmp_path / "a", watch)] == [DELTA]
-    assert seen == [("the Delta jars", tmp_path / "a", 0, 5)]
+    assert seen == [(f"fetching the Delta jars, once, into {tmp_path / 'a'}: Spark needs them", 0, 5)]
     jars.resolve_jars(tmp_path / "b")
     assert f"fetching the Delta jars, once, into {tmp_path / 'b'}" in capsys.readouterr().err
 
@@ -187,3 +189,4 @@ def test_jars_of_another_version_are_named(tmp_path: Path) -> None:
         jars.find_jars(tmp_path)
     assert caught.value.code == "JARS_MISSING"
     assert "of another version io.delta_delta-spark_4.0_2.13-4.0.0.jar" in caught.value.message
+    assert "pip" not in caught.value.hint  # it goes with another Spark

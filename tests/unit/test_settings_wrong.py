@@ -76,6 +76,7 @@ OF_ITS_OWN: dict[str, list[object]] = {
     "notify_hosts": ["a b", ["https://a"], ["10.0.0.0/99"]],
     "secrets": [{"a-b": "x"}],
     "openlineage_url": ["ftp://a"],
+    "alert_urls": ["alarms", "ftp://alarms.example/x", ["https://alarms.example/x", "http://10.0.0.1/x"]],
     "maintenance_at": ["24:00", "3:30", "noon"],
     "tick_priorities": [{"hourly": 1}, {".a": 1}, {"main.": 1}, {"main.a": 10**9}],
     "trigger_modules": ["no_such_module_anywhere", "a/b.py", "a-b", ["json", "1a"]],
@@ -119,7 +120,8 @@ def check(error: ConfigError, name: str, value: object) -> None:
         assert "String should" not in error.message, told
         assert len(error.message) < 400, told
     if name in ("server_token", "openlineage_token", "secrets", "alert_urls"):
-        assert "not shown" in error.message, told
+        assert "not shown" in error.message or "may not be sent to" in error.message, told
+        assert "/x" not in error.message, told
 
 
 @pytest.mark.parametrize("name", Settings.described())
@@ -245,6 +247,18 @@ def test_what_is_built_in_is_right() -> None:
 )
 def test_what_is_right_is_taken(name: str, value: object) -> None:
     Settings(**{name: value})
+
+
+@pytest.mark.parametrize("name", set(Settings.described()) - {"profile", "alert_urls", "notify_hosts"})
+def test_alerts_are_told_with_whatever_else_is_wrong(name: str) -> None:
+    for value in wrong_values(name):
+        error = refused(alert_urls="alarms", **{name: value})
+        assert error.code == "SETTINGS_INVALID", (name, value)
+        assert "alert_urls" in error.render()
+
+
+def test_of_alerts_nothing_is_said_where_their_hosts_are_wrong() -> None:
+    assert refused(notify_hosts="a b", alert_urls="http://a/x").message.startswith("notify_hosts")
 
 
 WAYS = ("argument", "environment", "project", "profile", "file")

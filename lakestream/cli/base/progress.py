@@ -1,4 +1,4 @@
-"""What is shown on a terminal: of a long ``run`` each stream's rows, of the first start of Spark its jars."""
+"""What is shown on a terminal: of a long ``run`` each stream's rows, and that Spark starts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import TickReport
 
 
+_drawn: list[_Drawn] = []
+
+
+def is_drawing() -> bool:
+    """Return whether something is drawn just now: what is written to stderr stands above it."""
+    return bool(_drawn)
+
+
 class _Drawn:
     """What is drawn on stderr until it is closed, and wiped then."""
 
@@ -24,6 +32,7 @@ class _Drawn:
 
     def __enter__(self) -> Self:
         """Begin to draw."""
+        _drawn.append(self)
         self._progress.start()
         return self
 
@@ -32,6 +41,7 @@ class _Drawn:
     ) -> None:
         """Wipe what was drawn."""
         self._progress.stop()
+        _drawn.remove(self)
 
 
 class TickProgress(_Drawn):
@@ -70,13 +80,14 @@ class TickProgress(_Drawn):
         )
 
 
-class FetchProgress(_Drawn):
-    """A bar on stderr while Spark's jars are fetched, with the bytes so far; gone when closed."""
+class WaitProgress(_Drawn):
+    """A bar on stderr while something is waited for, of what is fetched with the bytes so far."""
 
-    def __init__(self, fetched: Callable[[], int]) -> None:
-        super().__init__(TextColumn("fetching"), BarColumn(bar_width=24), _Fetched(fetched))
-        # How much there is to fetch nobody tells.
-        self._progress.add_task("", total=None)
+    def __init__(self, what: str, fetched: Callable[[], int] | None = None) -> None:
+        size = [] if fetched is None else [_Fetched(fetched)]
+        super().__init__(TextColumn("{task.description}"), BarColumn(bar_width=24), *size)
+        # How much there is to fetch, or how long a start takes, nobody tells.
+        self._progress.add_task(what, total=None)
 
 
 class _Fetched(ProgressColumn):

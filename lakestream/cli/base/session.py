@@ -37,6 +37,8 @@ class Session:
     yes: bool = False
     no_daemon: bool = False
     values: dict[str, str] = field(default_factory=dict)
+    quiet: bool = False
+    """Whether nothing is to be shown of work that goes on."""
 
     def location(self) -> str:
         """Return the path or URI of the lake: flag, else environment, else profile.
@@ -92,20 +94,19 @@ class Session:
         # pydantic alone would take half of the time that `status` has.
         settings = self.settings() if self.profile or self.values else None
         return Lake(
-            self.location(), create=create, confirm=self.confirm, settings=settings, watch=self._fetching
+            self.location(), create=create, confirm=self.confirm, settings=settings, watch=self._waiting
         )
 
-    def _fetching(
-        self, what: str, folder: Path, fetched: Callable[[], int]
-    ) -> AbstractContextManager[object]:
-        """Show that Spark's jars are being fetched: a bar on a terminal, else a line; nothing beside JSON."""
-        if self.json:
+    def _waiting(self, what: str, fetched: Callable[[], int] | None) -> AbstractContextManager[object]:
+        """Show what Spark is waited for: a bar on a terminal, else a line; nothing beside JSON."""
+        if self.json or self.quiet:
             return nullcontext()
-        from lakestream.cli.base.progress import FetchProgress
-        from lakestream.storage.sessions.jars import say_so
+        from lakestream.cli.base.progress import WaitProgress, is_drawing
 
-        say_so(what, folder, fetched)
-        return FetchProgress(fetched) if is_terminal(sys.stderr) else nullcontext()
+        draws = is_terminal(sys.stderr) and not is_drawing()
+        if fetched is not None or not draws:
+            click.echo(what, err=True)
+        return WaitProgress(what if fetched is None else "fetching", fetched) if draws else nullcontext()
 
     @contextmanager
     def statements(self, *, written: bool = False) -> Iterator[Lake | RemoteLake]:
@@ -150,6 +151,7 @@ class Session:
         if self.json and asked == "plain":
             raise click.UsageError("--progress plain is for people, --output json for programs")
         if self.json or asked == "none":
+            self.quiet = True
             return "none"
         return "bars" if asked == "auto" and is_terminal(sys.stderr) else "plain"
 
@@ -245,6 +247,10 @@ class LakestreamCommand(click.Command):
         own = {name for param in self.params for name in param.opts}
         # A command may have an option of its own in the place of a global one.
         self.params.extend(option for option in global_options() if own.isdisjoint(option.opts))
+
+    def get_short_help_str(self, limit: int = 200) -> str:
+        """Return the first sentence, for which a list of commands takes as many lines as it needs."""
+        return super().get_short_help_str(max(limit, 200))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the global ones."""

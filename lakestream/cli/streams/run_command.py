@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.base.names import streams_option
-from lakestream.cli.base.output import described, print_json, print_table
+from lakestream.cli.base.output import counted, described, print_json, print_table
 from lakestream.cli.base.session import PROGRAM, Session, command, progress_option
 from lakestream.errors import StreamError
 
@@ -87,7 +87,11 @@ def run(
             for s in lake.streams()
             if s.is_failing and (streams is None or {s.name, f"{s.database}.{s.name}"} & {*streams})
         ]
+        waiting = lake.waiting_events()
     _show_totals(session, totals)
+    for target, events in waiting.items():
+        if events:
+            session.say(f"waiting for {target}: {counted(events, 'event')}")
     if failed:
         raise StreamError(
             "STREAM_FAILED", "; ".join(failed), hint=f"remove the cause, then `{PROGRAM} start STREAM`"

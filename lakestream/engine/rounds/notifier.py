@@ -12,12 +12,11 @@ from lakestream.covered import redacted
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
 from lakestream.engine.rounds.soundness import has_happened
-from lakestream.errors import ConfigError, Place, StatementError, StorageError
-from lakestream.language.expressions.targets import WEBHOOKS, WEBSOCKETS, read_target
+from lakestream.errors import Place, StatementError, StorageError
 from lakestream.notify.alerts import ALERTS, told_of_alerts
-from lakestream.notify.policy import HostPolicy, Refused, first_refusal
 from lakestream.storage.places.leases import MAINTENANCE
 from lakestream.storage.places.lock import try_lock
+from lakestream.targets import WEBHOOKS, HostPolicy, first_refusal, read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,22 +62,6 @@ def check_targets(notification: Notification | None, hosts: Sequence[str]) -> No
         f'notify_hosts = ["{host}"] in a profile; commas stand between several hosts',
         place=Place(line, column, len(url) + 2),
     )
-
-
-def check_alerts(settings: Settings) -> None:
-    """Raise ConfigError SETTING_INVALID for a url of ``alert_urls`` that may not be sent to."""
-    policy = HostPolicy(settings.notify_hosts, {**WEBHOOKS, **WEBSOCKETS})
-    for url in settings.alert_urls:
-        try:
-            policy.check(url)
-        except (Refused, ValueError) as refused:
-            origin = settings.origin("alert_urls")
-            raise ConfigError(
-                "SETTING_INVALID",
-                f"alert_urls ({origin}) may not be sent to {redacted(url)}: {refused}",
-                hint="https:// or wss:// to a public host, or one that notify_hosts lists",
-                place=origin.place("alert_urls", shown=False),
-            ) from None
 
 
 @dataclass
@@ -148,7 +131,6 @@ class Notifier:
 
         self._lock = self._lock or sending_lock(self.layout, shared=self.only is not None)
         if self._lock is not None:
-            check_alerts(self.settings)
             self._begin(ALERTS, self.settings.alert_urls)
             self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
 

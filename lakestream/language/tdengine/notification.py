@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from lakestream.covered import redacted
 from lakestream.errors import did_you_mean
-from lakestream.language.expressions.targets import read_target
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, Notification
 from lakestream.language.reading.literals import take_string
 from lakestream.language.reading.words import Kind
+from lakestream.targets import read_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,7 +22,7 @@ from lakestream.server.postgres.copying import copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words
-from lakestream.server.postgres.settings import SEARCH_PATH, require_reading
+from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
 from lakestream.server.postgres.values import told_rows
 from lakestream.server.postgres.wording import filled, parameters, split, worded
 from lakestream.server.shown.documents import StatementRequest
@@ -214,7 +214,11 @@ class LakeSession(BaseSession):
             self.database = database
 
     def _set(self, changed: Sequence[Change]) -> None:
+        assert self._connection is not None
         for change in changed:
+            if change.is_local and self._connection.tx_status == b"I":
+                self._notice(f"{change.name} is set for a transaction, and there is none: it has no effect")
+                continue
             self._notice(self._kept.set(change))
             if change.name == SEARCH_PATH:
                 self._use(change.value or self._home)
@@ -229,7 +233,7 @@ class LakeSession(BaseSession):
         self._connection.tx_status = b"T" if word == "BEGIN" else b"I"
         if word != "BEGIN" and self._cursors is not None:
             self._cursors.end_transaction()
-            self._kept.end_transaction()
+            self._set(self._kept.end_transaction())
         self._set(changed)
         if word == "ROLLBACK" and written:
             said = "1 statement" if written == 1 else f"{written} statements"
@@ -287,6 +291,7 @@ class LakeSession(BaseSession):
     async def _ask_catalog(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
         tree = parsed(filled(sql, values, kinds))
         assert tree is not None
+        before, changed = self._settings(), set_in(tree)
         assert self._catalog is not None
         principal = self._asker.principal
         found = await self._told(
@@ -295,9 +300,11 @@ class LakeSession(BaseSession):
             )
         )
         assert self._cursors is not None
-        state = State(self.database, self._settings(), self._cursors.rows())
+        state = State(self.database, before, self._cursors.rows())
         async with self._limited():
-            return Answer(*told_rows(await self._catalog.ask(tree, state, found)))
+            answer = Answer(*told_rows(await self._catalog.ask(tree, state, found)))
+        self._set(changed)
+        return answer
 
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:

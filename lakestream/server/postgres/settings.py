@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from lakestream.errors import StatementError
 from lakestream.server.api.guard import RequestRefused
 from lakestream.server.api.permits import require_statements
@@ -48,6 +50,8 @@ _OF_THE_CONNECTION = ("user", "database", "options", "replication", "client_enco
 """What a connection begins with that is no setting; the encoding is told instead: UTF8."""
 _NO_EFFECT = "times are told in UTC, and queries reckon in the lake's time zone: the setting has no effect"
 _READER = Principal("a session that only reads", Scope.READ)
+_GIVEN = 3
+"""What set_config() is given."""
 _ON = {"on", "true", "yes", "1", "t", "y"}
 _TIME = re.compile(r"(?P<number>\d+)\s*(?P<unit>us|ms|s|min|h|d)?")
 _SECONDS = {None: 1e-3, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86_400}
@@ -105,11 +109,10 @@ class SessionSettings:
             self.given[name] = value
         return _NO_EFFECT if name == _TIME_ZONE and value is not None else ""
 
-    def end_transaction(self) -> None:
-        """Let what was local be as it was before the transaction."""
+    def end_transaction(self) -> list[Change]:
+        """Return what makes that which was local as it was before the transaction."""
         before, self._before = self._before, {}
-        for name, value in before.items():
-            self.set(Change(name, value))
+        return [Change(name, value) for name, value in before.items()]
 
     @property
     def is_read_only(self) -> bool:
@@ -122,6 +125,41 @@ class SessionSettings:
         found = _TIME.fullmatch(self.given.get(_TIMEOUT, "0").lower())
         assert found is not None
         return int(found["number"]) * _SECONDS[found["unit"]] or None
+
+
+def set_in(tree: exp.Expr) -> list[Change]:
+    """Return what a query sets by ``set_config()``. Raises PgError where only running it could tell."""
+    calls = [one for one in tree.find_all(exp.Anonymous) if one.name.lower() == "set_config"]
+    is_plain = {name for name, part in tree.args.items() if part} == {"expressions"}
+    if calls and not (is_plain and all(_is_selected(one, tree) for one in calls)):
+        raise refusal("0A000", "NOT_SUPPORTED: set_config() within a query", "SELECT set_config(…) by itself")
+    return [_of_call(one) for one in calls]
+
+
+def _is_selected(call: exp.Expr, tree: exp.Expr) -> bool:
+    """Return whether a call is all of a column that a query gives."""
+    above = call.parent
+    while isinstance(above, exp.Alias | exp.Dot | exp.Paren | exp.Cast):
+        above = above.parent
+    return above is tree
+
+
+def _of_call(call: exp.Anonymous) -> Change:
+    values = [_constant(one) for one in call.expressions]
+    if len(values) != _GIVEN or values[0] is None:
+        raise refusal("42883", "NOT_SUPPORTED: set_config() takes a name, a value and whether it is local")
+    return Change(_plain(values[0]), values[1], (values[2] or "").lower() in _ON)
+
+
+def _constant(node: exp.Expr) -> str | None:
+    """Return a constant as text, None for NULL. Raises PgError for what is none."""
+    while isinstance(node, exp.Cast | exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Literal | exp.Boolean):
+        return str(node.this)
+    raise refusal("0A000", "NOT_SUPPORTED: set_config() of what is no constant", "give it the value itself")
 
 
 def require_reading(asked: StatementRequest) -> None:

@@ -9,11 +9,15 @@ import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakestream.forked import at_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PREFIX = "lakestream-"
 _LOCK = "lock"
@@ -25,12 +29,29 @@ def scratch_folder() -> Path:
 
     It goes with the process. What a process that was killed has left goes when the next one makes its own.
     """
-    remove_abandoned(Path(tempfile.gettempdir()))
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    # Open as long as the process lives: the kernel gives the lock back whatever ends it.
-    fcntl.flock(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
+    folder, _ = _made(Path(tempfile.gettempdir()))
     at_exit(lambda: shutil.rmtree(folder, ignore_errors=True))
     return folder
+
+
+@contextmanager
+def held_folder(within: Path) -> Iterator[Path]:
+    """Give a folder for a while; what processes that were killed have left beside it goes."""
+    folder, lock = _made(within)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _made(within: Path) -> tuple[Path, int]:
+    """Make a folder, and its lock: held while it is open, as the kernel gives it back whatever ends us."""
+    remove_abandoned(within)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
 
 
 os.register_at_fork(after_in_child=scratch_folder.cache_clear)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lakestream.storage.places.scratch import held_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,11 +59,11 @@ def _archive(folder: Path) -> None:
     from lakestream.settings import Settings
     from lakestream.storage.sessions.session import spark_session
 
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".archive-") as scratch:
-        written = Path(scratch) / _NAME
+    with held_folder(folder) as scratch:
+        written = scratch / _NAME
         options = {"spark.driver.extraJavaOptions": f'"-XX:ArchiveClassesAtExit={written}"'}
         spark = spark_session(Settings(master="local[2]", jars=folder, spark_conf=options))
-        _work(spark, Path(scratch) / "table")
+        _work(spark, scratch / "table")
         process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells
         spark.stop()
         assert process is not None, "the session has just been started"

@@ -15,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from typing import NoReturn
 
 from lakestream.errors import LakestreamError, PrerequisiteError
 from lakestream.java import check_java
-from lakestream.storage.places.scratch import user_folder
+from lakestream.storage.places.scratch import held_folder, user_folder
 from lakestream.storage.sessions.archive import archive_beside, make_archive
 
 _SCALA = "2.13"
@@ -40,8 +39,10 @@ _HOW = (
 _TIMEOUT_SECONDS = 900
 _STORE_FOLDER = "s3"
 
-Watch = Callable[[str, Path, Callable[[], int]], AbstractContextManager[object]]
-"""Who shows that jars are fetched: told which, where to and, whenever asked, how many bytes are there."""
+Watch = Callable[[str, Callable[[], int] | None], AbstractContextManager[object]]
+"""Who shows what is waited for: told what that is and, of what is fetched, how many bytes are there."""
+
+_ONCE = "making an archive of Spark's classes, once: each later start takes half as long with it"
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,10 @@ class Jars:
     megabytes: int
 
 
-def say_so(what: str, folder: Path, _fetched: Callable[[], int]) -> AbstractContextManager[object]:
-    """Say in a line on standard error that jars are being fetched."""
-    sys.stderr.write(f"fetching {what}, once, into {folder}: Spark needs them\n")
+def say_so(what: str, fetched: Callable[[], int] | None) -> AbstractContextManager[object]:
+    """Say in a line on standard error what is fetched: that may take minutes, all else less."""
+    if fetched is not None:
+        sys.stderr.write(f"{what}\n")
     return nullcontext()
 
 
@@ -97,7 +99,8 @@ def find_jars(folder: Path | None, watch: Watch = say_so) -> list[Path]:
         if found:
             return found
     resolved = resolve_jars(cache_folder(), watch)
-    make_archive(cache_folder())
+    with watch(_ONCE, None):
+        make_archive(cache_folder())
     return resolved
 
 
@@ -118,10 +121,13 @@ def find_store_jars(delta: list[Path], folder: Path | None, watch: Watch = say_s
 def _missing(folder: Path, needed: Jars) -> NoReturn:
     others = sorted(one.name for one in folder.glob(f"*{needed.jar.partition('_')[0]}*.jar"))
     beside = f", of another version {others[0]}" if others else ""
+    # Jars of another Delta for the same Spark go with that version of the package.
+    fitting = [one for one in others if needed.jar.rpartition("-")[0] in one and "delta-spark" in one]
+    other_way = f", or pip install delta-spark=={fitting[0][:-4].rpartition('-')[2]}" if fitting else ""
     raise PrerequisiteError(
         "JARS_MISSING",
         f"{folder} has no {needed.jar}{beside}",
-        hint="leave `jars` out to have those resolved that go with the packages installed here",
+        hint="leave `jars` out to have those resolved that go with the packages installed here" + other_way,
     )
 
 
@@ -148,11 +154,12 @@ def resolve_jars(folder: Path, watch: Watch = say_so, needed: Jars | None = None
     needed = needed or delta_jars()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".jars-") as scratch:
-            ivy = Path(scratch) / "ivy"
-            with watch(needed.what, folder, lambda: _size_of(ivy)):
+        with held_folder(folder.parent) as scratch:
+            ivy = scratch / "ivy"
+            said = f"fetching {needed.what}, once, into {folder}: Spark needs them"
+            with watch(said, lambda: _size_of(ivy)):
                 fetched = _fetch(ivy, needed)
-            kept = Path(scratch) / "jars"
+            kept = scratch / "jars"
             kept.mkdir()
             jars = _beside_spark(fetched)
             _check_hashes(jars, needed)

@@ -131,7 +131,7 @@ def spark_session(settings: Settings, watch: Watch = say_so, schemes: Collection
 
     An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
     settings stay as they are; so is one of the server that SPARK_REMOTE names. One that is started reads URIs
-    of the ``schemes``, where lakestream knows how to have it so. ``watch`` shows fetched jars. Raises
+    of the ``schemes``, where lakestream knows how to have it so. ``watch`` shows what is waited for. Raises
     PrerequisiteError (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED), SparkGoneError
     SPARK_STOPPED, BusyError (SPARK_UNREACHABLE, NO_EXECUTORS) of a cluster, ConfigError SETTING_INVALID, and
     what adopt_session raises.
@@ -601,8 +601,9 @@ def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSessi
     gives_keys = reads_store and not is_local(settings.master)
     keys = executor_environment(os.environ, settings.spark_conf) if gives_keys else {}
     try:
-        _launch(conf, log, classes if reads_store else None, keys)
-        spark = SparkSession.builder.config(conf=conf).getOrCreate()
+        with watch("starting Spark", None):
+            _launch(conf, log, classes if reads_store else None, keys)
+            spark = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise PrerequisiteError(
             "SPARK_NOT_STARTED", f"Spark did not start: {_reason(error, log)}", hint=_kept(log)

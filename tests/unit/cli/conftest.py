@@ -105,6 +105,7 @@ class FakeLake:
         self.migrated: list[Migrated] = []
         self.rounds: deque[list[TickReport]] = deque()
         self.verification = verification(3, 3)
+        self.waiting: dict[str, int] = {}
         self.confirm: Callable[[str], bool] | None = None
         self.closed = False
 
@@ -139,6 +140,10 @@ class FakeLake:
     def verify(self, stream: str, start: str | None = None, end: str | None = None) -> Verification:
         self._answer("verify", stream, start, end)
         return self.verification
+
+    def waiting_events(self) -> dict[str, int]:
+        self._answer("waiting_events")
+        return self.waiting
 
     def streams(self) -> list[StreamStatus]:
         self._answer("streams")

@@ -358,3 +358,11 @@ def test_what_goes_on_is_said_in_lines_or_not_at_all(
     assert call(*words, "--progress", "none").stderr == ""
     assert call(*words, "--output", "json").stderr == ""
     assert call(*words, "--output", "json", "--progress", "plain").exit_code == 2
+
+
+def test_what_a_command_is_for_fits_its_line(
+    call: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in ([], ["job"], ["token"], ["config"]):
+        assert "..." not in call(*words, "--help").stdout.partition("Commands:")[2], words

@@ -18,7 +18,6 @@ from tests.unit.cli.conftest import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from click.testing import Result as Outcome
 
@@ -96,15 +95,42 @@ def test_described() -> None:
 
 
 def test_the_bar_of_the_jars_shows_the_bytes_so_far(screen: io.StringIO) -> None:
-    with progress.FetchProgress(lambda: 12_300_000):
-        pass
+    with progress.WaitProgress("fetching", lambda: 12_300_000):
+        assert progress.is_drawing()
+    assert not progress.is_drawing()
     assert "12.3 MB" in screen.getvalue()
 
 
-@pytest.mark.parametrize("json", [False, True])
-def test_fetching_is_a_line_where_nobody_looks(
-    json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Session(json=json)._fetching("the Delta jars", tmp_path, lambda: 0):
+def test_a_start_of_spark_is_drawn(screen: io.StringIO) -> None:
+    with progress.WaitProgress("starting Spark"):
         pass
-    assert ("fetching the Delta jars" in capsys.readouterr().err) is not json
+    assert "starting Spark" in screen.getvalue()
+
+
+@pytest.mark.parametrize("fetched", [None, lambda: 0])
+@pytest.mark.parametrize(
+    ("session", "says"), [(Session(), True), (Session(json=True), False), (Session(quiet=True), False)]
+)
+def test_waiting_is_a_line_where_nobody_looks(
+    session: Session,
+    says: bool,
+    fetched: Callable[[], int] | None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with session._waiting("starting Spark", fetched):
+        pass
+    assert capsys.readouterr().err == "starting Spark\n" * says
+
+
+def test_a_run_says_which_events_wait(call: Callable[..., Outcome], lake: FakeLake) -> None:
+    lake.waiting = {"wss://a.example:1/*": 3, "wss://b.example:1/*": 0}
+    for _ in range(2):
+        assert "waiting for wss://a.example:1/*: 3 events\n" in call("run").stderr
+    assert "b.example" not in call("run").stderr
+    assert call("run", "--output", "json").stderr == ""
+
+
+def test_a_session_that_shows_no_progress_is_quiet() -> None:
+    session = Session()
+    assert session.progress("none") == "none"
+    assert session.quiet

@@ -11,7 +11,6 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.covered import redacted
-from lakestream.engine.rounds.notifier import check_alerts
 from lakestream.errors import ConfigError, StorageError, StreamError
 from tests.notify.catcher import Catcher
 
@@ -131,9 +130,9 @@ def test_what_a_webhook_does_not_take_is_sent_again(tmp_path: Path, hook: Hook) 
 )
 def test_where_alerts_may_not_go(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match="SETTING_INVALID") as refused:
-        check_alerts(Settings(alert_urls=[url]))
+        Settings(alert_urls=[url])
     assert why in refused.value.message
-    check_alerts(Settings(alert_urls="https://hooks.example.org/services/T0, wss://example.org:443/x"))
+    Settings(alert_urls="https://hooks.example.org/services/T0, wss://example.org:443/x")
 
 
 def test_the_path_of_a_webhook_is_covered() -> None:

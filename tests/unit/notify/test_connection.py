@@ -12,7 +12,7 @@ import pytest
 from lakestream.clock import SystemClock
 from lakestream.notify import connection as module
 from lakestream.notify.connection import Connection, DeliveryFailed
-from lakestream.notify.policy import HostPolicy
+from lakestream.targets import HostPolicy
 from tests.notify.catcher import Catcher
 
 if TYPE_CHECKING:

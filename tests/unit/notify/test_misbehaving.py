@@ -22,7 +22,7 @@ from lakestream.notify.connection import Connection, DeliveryFailed
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.dispatcher import Dispatcher, Rules
 from lakestream.notify.outbox import Outbox
-from lakestream.notify.policy import HostPolicy
+from lakestream.targets import HostPolicy
 from tests.notify.catcher import Catcher
 
 if TYPE_CHECKING:

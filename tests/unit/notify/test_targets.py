@@ -7,8 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from lakestream.covered import redacted, redacted_text
-from lakestream.language.expressions.targets import Endpoint, read_target
-from lakestream.notify.policy import HostPolicy, Refused, is_public
+from lakestream.targets import Endpoint, HostPolicy, Refused, is_public, read_target
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,55 @@ def test_what_is_local_ends_with_its_transaction(ada: psycopg.Connection[Any]) -
     assert ada.execute("SHOW statement_timeout").fetchone() == ("0",)
 
 
+CALLS = ["set_config({})", "pg_catalog.set_config({})", "set_config({})::text AS now"]
+SET_SO = {"statement_timeout": "2min", "application_name": "a b", "search_path": "other", "jit": "off"}
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", SET_SO)
+def test_a_setting_that_a_select_sets_holds(
+    ada: psycopg.Connection[Any], name: str, call: str, prepared: bool
+) -> None:
+    value = SET_SO[name]
+    null, local = f"'{name}', NULL, false", f"'{name}', '{value}', true"
+    given = "%s, %s::text, false" if prepared else f"'{name}', '{value}', false"
+    values = [name, value] if prepared else None
+    before = ada.execute(f"SHOW {name}").fetchone()
+    assert before is not None
+    called = ada.execute(f"SELECT current_setting('{name}', true), {call.format(given)}", values)
+    assert called.fetchone() in [(before[0], value), (before[0] or None, value)]
+    assert ada.execute(f"SHOW {name}").fetchone() == (value,)
+    ada.execute(f"SELECT {call.format(null)}")
+    assert ada.execute(f"SHOW {name}").fetchone() == before
+    ada.execute(f"SELECT {call.format(local)}")  # of no transaction
+    assert ada.execute(f"SHOW {name}").fetchone() == before
+    ada.execute("BEGIN")
+    ada.execute(f"SELECT {call.format(local)}")
+    assert ada.execute(f"SHOW {name}").fetchone() == (value,)
+    ada.execute("COMMIT")
+    assert ada.execute(f"SHOW {name}").fetchone() == before
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("SELECT set_config('jit', relname, false) FROM pg_class", "0A000"),
+        ("SELECT CASE WHEN true THEN set_config('jit', 'off', false) END", "0A000"),
+        ("SELECT 1 WHERE set_config('jit', 'off', false) = 'off'", "0A000"),
+        ("SELECT set_config('jit', current_user, false)", "0A000"),
+        ("SELECT set_config('jit', 'off')", "42883"),
+        ("SELECT set_config('client_encoding', 'LATIN1', false)", "0A000"),
+        ("SELECT set_config('statement_timeout', 'soon', false)", "22023"),
+    ],
+)
+def test_what_a_select_cannot_set_is_refused(ada: psycopg.Connection[Any], query: str, code: str) -> None:
+    with pytest.raises(psycopg.Error) as refused:
+        ada.execute(query)
+    assert refused.value.sqlstate == code
+    assert ada.execute("SHOW jit").fetchone() == ("",)
+
+
 @pytest.mark.parametrize(
     ("setting", "code"),
     [

@@ -11,10 +11,8 @@ from click.testing import CliRunner
 from lakestream import Lake
 from lakestream.cli.app import cli
 from lakestream.errors import ConfigError, Place
-from lakestream.server import daemon
 from lakestream.settings import Settings
 from lakestream.statements import rounds
-from lakestream.storage.places.layout import Layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,15 +48,6 @@ def test_a_wrong_setting_is_refused_before_anything_begins(
     told = CliRunner().invoke(cli, ["--lake", str(tmp_path / "lake"), "doctor"])
     assert told.exit_code == 1
     assert opened.value.code in told.output
-
-
-def test_alerts_that_may_not_be_sent_are_refused_by_the_daemon(tmp_path: Path) -> None:
-    Lake(tmp_path).close()
-    said: list[str] = []
-    wrong = Settings(server_port=0, alert_urls="alarms")
-    with pytest.raises(ConfigError, match="alert_urls"):
-        daemon.serve(Layout(str(tmp_path)), wrong, said.append)
-    assert not said
 
 
 def test_alerts_of_a_project_are_refused_at_their_line(

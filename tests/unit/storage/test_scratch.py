@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lakestream.storage.places.scratch import remove_abandoned
+from lakestream.storage.places.scratch import held_folder, remove_abandoned
 
 CODE = """
 import sys
@@ -42,6 +42,15 @@ def test_the_folder_of_a_killed_process_goes_and_that_of_a_living_one_stays(tmp_
     assert (left.exists(), kept.exists()) == (False, True)
     living.communicate("", timeout=20)
     assert not kept.exists()
+
+
+def test_a_folder_that_is_held_takes_the_place_of_what_was_left(tmp_path: Path) -> None:
+    killed, left = process(tmp_path)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(20)
+    with held_folder(tmp_path) as folder:
+        assert (left.exists(), folder.exists()) == (False, True)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_what_is_no_folder_of_ours_stays(tmp_path: Path) -> None:
