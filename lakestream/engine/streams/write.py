@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
-from lakestream.engine.streams.replacing import Replacing, of_own, windows_predicate
+from lakestream.engine.streams.replacing import MAX_LITERALS, Replacing, of_own, windows_predicate
 from lakestream.language.quoting import DELTA, SPARK, quoted
+from lakestream.output.columns import micros
 from lakestream.storage.delta import (
     CommitTag,
     capabilities,
@@ -19,7 +20,7 @@ from lakestream.storage.delta import (
     time_range,
     timestamp_literal,
 )
-from lakestream.storage.rows.reading import instant_literal
+from lakestream.storage.rows.reading import instant_literal, query_arrow
 from lakestream.storage.tables.log import OWN_APPS
 from lakestream.storage.writes.upkeep import FILE_BYTES
 
@@ -135,18 +136,64 @@ def windows_in_range(tables: Tables, target: Target, event_range: EventRange) ->
 
 
 def windows_from(
-    tables: Tables, target: Target, lower: int | None, share: tuple[int, int] = (0, 1)
+    tables: Tables,
+    target: Target,
+    lower: int | None,
+    share: tuple[int, int] = (0, 1),
+    *,
+    over: int | None = None,
+    only: Collection[int] = (),
 ) -> set[tuple[int, int, int]]:
     """Return group, first and last instant of the windows that have rows and start at or after one (µs).
 
-    Windows that start up to a millisecond before may be among them. ``share`` is a part of the groups, of how
-    many: as :func:`keyed.in_part` takes them.
+    Windows that start up to a millisecond before may be among them, and those that end after ``over`` are.
+    ``share`` is a part of the groups, of how many: as :func:`keyed.in_part` takes them; of those, ``only``
+    are some.
     """
-    part, parts = share
-    where = [_between(target.shape, lower, None)]
-    if parts > 1:
-        where.append(f"({target.shape.places.group} & {parts - 1}) = {part}")
-    return _windows_where(tables, target, " AND ".join(filter(None, where)) or None)
+    places = target.shape.places
+    bounds = [(places.start, lower), (places.end, over)]
+    near = [time_range(name, at, None) for name, at in bounds if at is not None]
+    # Where a bound is beyond what delta-rs compares with, it holds for all.
+    reached = " OR ".join(" AND ".join(part) for part in near) if all(near) else ""
+    where = " AND ".join([f"({reached})"] * bool(reached) + _of_groups(target, share, only))
+    return _windows_where(tables, target, of_own(target.shape, where) if where else target.shape.own(), only)
+
+
+def last_starts(
+    tables: Tables, target: Target, upto: int, share: tuple[int, int], only: Collection[int]
+) -> list[int]:
+    """Return where the last window starts (µs) that ends by an instant, of each group that has one."""
+    places = target.shape.places
+    ended = of_own(target.shape, f"{places.end} <= {instant_literal(upto)}")
+    where = " AND ".join([ended, *_of_groups(target, share, only)])
+    query = (
+        f"SELECT {places.group} AS gid, max({places.start}) AS low FROM t "
+        f"WHERE {where} GROUP BY {places.group}"
+    )
+    found: list[int] = []
+    for info in target.tables:
+        table = tables.open(info.path)
+        table.refresh()
+        rows = _of_only(query_arrow(table, None, query), only)
+        found += [low for low in micros(rows["low"]) if low is not None]
+    return found
+
+
+def _of_groups(target: Target, share: tuple[int, int], only: Collection[int]) -> list[str]:
+    """Return conditions for a part of the groups, and for some of them where they are few."""
+    (part, parts), group = share, target.shape.places.group
+    where = [f"({group} & {parts - 1}) = {part}"] if parts > 1 else []
+    if 0 < len(only) <= MAX_LITERALS:
+        where.append(f"{group} IN ({', '.join(map(str, sorted(only)))})")
+    return where
+
+
+def _of_only(rows: pa.Table, only: Collection[int]) -> pa.Table:
+    """Return the rows of some groups (gid), or all unless some are named."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.is_in(rows["gid"], value_set=pa.array(only, pa.int64()))) if only else rows
 
 
 def _between(shape: OutputShape, lower: int | None, upper: int | None) -> str | None:
@@ -155,14 +202,17 @@ def _between(shape: OutputShape, lower: int | None, upper: int | None) -> str | 
     return where or None
 
 
-def _windows_where(tables: Tables, target: Target, where: str | None) -> set[tuple[int, int, int]]:
+def _windows_where(
+    tables: Tables, target: Target, where: str | None, only: Collection[int] = ()
+) -> set[tuple[int, int, int]]:
     """Return the windows of which the output, or its quarantine, has rows that meet a condition."""
     found: set[tuple[int, int, int]] = set()
     places = target.shape.places
     for info in target.tables:
         table = tables.open(info.path)
         table.refresh()
-        found.update(places.extents(read_arrow(table, None, columns=[*places.types], where=where)))
+        rows = _of_only(places.windows(read_arrow(table, None, columns=[*places.types], where=where)), only)
+        found.update(zip(*(column.to_pylist() for column in rows.columns), strict=True))
     return found
 
 

@@ -15,7 +15,7 @@ from lakestream.engine.base.keyed import in_part
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
-from lakestream.engine.streams.write import windows_from
+from lakestream.engine.streams.write import last_starts, windows_from
 from lakestream.engine.windows.rows.comparing import Comparing
 from lakestream.engine.windows.rows.extents import (
     one_of_each_start,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 CUTS = "ls_cuts"
 _NEAR_US = 86_400_000_000
-"""How far before a change a window is looked for before the whole output is."""
+"""How far before a change a window is looked for, before the last one of each group is."""
 
 _Instant: TypeAlias = "Callable[[CutGroup], int | None]"
 """An instant of each group (µs)."""
@@ -310,10 +310,18 @@ class Cutting:
         """Return the windows that the output has of late groups, in order, from before the change on."""
         if not late or not self.given.target.shape.provenance:
             return {}
-        near = self._written(late, min(group.from_us for group in late) - _NEAR_US)
-        if all(near.get(group.gid) and near[group.gid][0][1] <= group.from_us for group in late):
+        lower = min(group.from_us for group in late) - _NEAR_US
+        near = self._written(late, lower)
+        if lower < EVER[0]:
             return near
-        return self._written(late, None)
+        far = [group for group in late if not near.get(group.gid) or near[group.gid][0][1] > group.from_us]
+        return near | self._further_back(far) if far else near
+
+    def _further_back(self, late: list[CutGroup]) -> dict[int, list[Window]]:
+        """Return the windows of groups from the last one before the change on, however far back it is."""
+        before, gids = min(group.from_us for group in late), [group.gid for group in late]
+        starts = last_starts(self.given.tables, self.given.target, before, self.share, gids)
+        return self._written(late, min(starts, default=None), over=before)
 
     def _shown(self, changed: list[CutGroup]) -> dict[int, list[Window]]:
         """Return the open windows of groups that the output has, where they are not all in it (MAX_DELAY)."""
@@ -322,12 +330,15 @@ class Cutting:
             return {}
         return self._written(changed, min(group.from_us for group in changed))
 
-    def _written(self, late: list[CutGroup], lower: int | None) -> dict[int, list[Window]]:
-        wanted = {group.gid for group in late}
+    def _written(
+        self, late: list[CutGroup], lower: int | None, over: int | None = None
+    ) -> dict[int, list[Window]]:
+        """Return the windows of groups that the output has from an instant on, or that end after another."""
+        gids = [group.gid for group in late]
         windows: dict[int, set[Window]] = defaultdict(set)
-        for gid, start, end in windows_from(self.given.tables, self.given.target, lower, self.share):
-            if gid in wanted:
-                windows[gid].add((start, end))
+        found = windows_from(self.given.tables, self.given.target, lower, self.share, over=over, only=gids)
+        for gid, start, end in found:
+            windows[gid].add((start, end))
         return {gid: sorted(listed) for gid, listed in windows.items()}
 
     def _back(self, group: CutGroup, there: dict[int, list[Window]]) -> CutGroup:
