@@ -96,8 +96,7 @@ class Incremental:
     @property
     def window_columns(self) -> tuple[str, ...]:
         """The columns of a result that are of a window, beside those of its group and the output's."""
-        kept = (name for name in self.kept_columns if name != "_ls_gid" and name not in self.groups)
-        return ("_ls_gid", *self.groups, "_ls_k", "_ls_low", "_ls_high", *_FLAGS, *kept)
+        return ("_ls_gid", *self.groups, "_ls_k", "_ls_low", "_ls_high", *_FLAGS, *slot_columns(self))
 
     @property
     def overlap(self) -> int:
@@ -496,3 +495,9 @@ def can_be_incremental(calculation: Calculation, grid: Grid, way: Way, *, only_w
     found = distinct_aggregates(calculation)
     known = only_with_rows or all(over_nothing(node) is not None for node in found)
     return known and partials(found) is not None
+
+
+def slot_columns(incremental: Incremental) -> tuple[str, ...]:
+    """Return the columns of a result that say what is in its slot."""
+    kept = incremental.kept_columns
+    return tuple(name for name in kept if name != "_ls_gid" and name not in incremental.groups)

@@ -166,11 +166,17 @@ class GridQueries:
             f"(SELECT gid, min(early) AS early FROM ({early}) GROUP BY gid) e ON s.gid = e.gid"
         )
 
+    @property
+    def late_columns(self) -> list[str]:
+        """The columns of an incremental result by which windows that changed late are found."""
+        of_groups = ("_ls_first", "_ls_base", "_ls_base_before", "_ls_closed_before")
+        return ["_ls_gid", *self.stream.group_columns, *of_groups, "_ls_k", "_ls_late"]
+
     def late_sql(self, updated: str) -> str:
         """Return SQL of a detection result with the windows that changed late by an incremental one.
 
         Those before the first one that there was fire too, without rows unless only the others count.
-        ``updated`` also has _ls_v, the source's version that the tick goes up to.
+        ``updated`` has ``late_columns``, and _ls_v, the source's version that the tick goes up to.
         """
         groups = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
         last = "least(max(_ls_base_before), max(_ls_closed_before))"

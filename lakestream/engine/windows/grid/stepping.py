@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, ROW_COUNT, Fresh, Incremental
+from lakestream.compute.windows.incremental import (
+    GROUP_COLUMNS,
+    RESULT,
+    ROW_COUNT,
+    Fresh,
+    Incremental,
+    slot_columns,
+)
 from lakestream.engine.base.keyed import parted, parts_of
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import summary_in_steps
@@ -18,7 +25,7 @@ from lakestream.engine.reading.queries import fresh_sql
 from lakestream.engine.reading.relations import CHANGED, GOING_ON, GROUPS, PRESENT, STATE, SUMMED
 from lakestream.engine.reading.transport import SPARK, fits_here
 from lakestream.engine.windows.grid.updated import (
-    FLAGGED,
+    LASTING,
     Updated,
     are_in_order,
     is_flagged,
@@ -170,10 +177,18 @@ class Stepping:
         names = list(self.given.target.shape.names)
         if not self._fit_here(groups, len(windows.columns)):
             kept = self.given.transport.materialize(windows).frame
-            return Rows.of(self._results_of(kept)), kept.where(FLAGGED).drop(*names).toArrow()
+            return Rows.of(self._results_of(kept)), self._flagged(kept.drop(*names))
         rows = windows.toArrow()
         due = rows.filter(rows[RESULT]).select(["_ls_gid", "_ls_k", *names])
         return Rows(self.given.spark, due), rows.filter(is_flagged(rows)).drop_columns(names)
+
+    def _flagged(self, windows: DataFrame) -> pa.Table:
+        """Return what is flagged of many windows; of those that are late alone not what is in them."""
+        import pyarrow as pa
+
+        lasting = windows.where(LASTING).toArrow()
+        late = windows.where(f"_ls_late AND NOT ({LASTING})").drop(*slot_columns(self._incremental)).toArrow()
+        return pa.concat_tables([lasting, late], promote_options="default")
 
     def _fit_here(self, groups: pa.Table, columns: int) -> bool:
         """Return whether the windows of changed rows are few enough to be read as Arrow."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from lakestream.engine.base.rows import Rows
 
-FLAGGED = "_ls_open OR _ls_late OR _ls_ignored"
-"""What makes a window more than a result: it goes on, or had fired before."""
+LASTING = "_ls_open OR coalesce(_ls_ignored, false)"
+"""What makes a window more than one that had fired before and is late: what is in it is looked at."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _late(summary: pa.Table) -> pa.Table:
 
 
 def is_flagged(rows: pa.Table) -> pa.ChunkedArray:
-    """Return where ``FLAGGED`` holds."""
+    """Return which windows are more than a result: they go on, or had fired before."""
     import pyarrow.compute as pc
 
     return pc.or_(pc.or_(rows["_ls_open"], rows["_ls_late"]), rows["_ls_ignored"])

@@ -93,8 +93,10 @@ class Updating:
         given = self.given
         replaced = picked(flagged, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"})
         windows = advance.windows + replaced.num_rows
-        flagged = with_number(flagged, "_ls_v", given.plan.upto)
-        queries, view = GridQueries(given.stream), view_of_rows(given.spark, flagged, UPDATED)
+        queries = GridQueries(given.stream)
+        # What is known of windows beside their numbers would make a row three times as long.
+        flagged = with_number(flagged.select(queries.late_columns), "_ls_v", given.plan.upto)
+        view = view_of_rows(given.spark, flagged, UPDATED)
         fired = view_of_sql(given.spark, queries.late_sql(str(view)), FIRED)
         sql = queries.windows_sql(str(fired), given.plan.clock_us, wide=windows > WIDE)
         narrowed, own = of_groups(given.stream, late)
