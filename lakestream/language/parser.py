@@ -15,7 +15,7 @@ from lakestream.language.model import Query
 from lakestream.language.reading.reader import Reader
 from lakestream.language.reading.words import Kind, read_words, split_words
 from lakestream.language.tdengine import tables, views
-from lakestream.language.tdengine.foreign import foreign_statement
+from lakestream.language.tdengine.foreign import foreign_query, foreign_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +108,8 @@ def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
 
         return read_one(reader.source, number)
     _refuse_rules(reader)
+    if error := foreign_query(reader):
+        raise error
     if any(reader.sees(word) for word in _QUERIES) or reader.sees_symbol("("):
         return Query(check_query(reader.rest("a query")))
     if error := foreign_statement(reader):
@@ -121,9 +123,17 @@ def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
 
 
 def _unknown(reader: Reader) -> StatementError:
-    first = reader.peek().text.upper()
-    following = list(dict.fromkeys(words[1] for words in _STATEMENTS if words[0] == first and len(words) > 1))
-    if following and reader.peek().kind is Kind.WORD:
+    """Return what might stand where a statement begins to be none."""
+    known: list[tuple[str, ...]] = [*_STATEMENTS]
+    taken: list[str] = []
+    while reader.peek().kind is Kind.WORD:
+        begun = [*taken, reader.peek().text.upper()]
+        further = [words for words in known if [*words[: len(begun)]] == begun]
+        if not further:
+            break
+        known, taken = further, begun
         reader.take()
-        return reader.unexpected(" or ".join(following), following)
-    return reader.unexpected("a statement", _FIRST_WORDS)
+    if not taken:
+        return reader.unexpected("a statement", _FIRST_WORDS)
+    following = list(dict.fromkeys(words[len(taken)] for words in known if len(words) > len(taken)))
+    return reader.unexpected(" or ".join(following), following)

@@ -100,8 +100,9 @@ def test_commands_and_their_options_are_known(block: Block) -> None:
 def read(words: list[str]) -> None:
     """Read the words of a command as the command line does, without doing it."""
     with ExitStack() as opened:
+        command: click.Command = cli
         made = cli.make_context("lakestream", [*words], obj=Session())
-        context, command = opened.enter_context(made.scope(cleanup=False)), cli
+        context = opened.enter_context(made.scope(cleanup=False))
         while isinstance(command, click.Group) and (rest := [*context._protected_args, *context.args]):
             name, found, rest = command.resolve_command(context, rest)
             assert found is not None, words
