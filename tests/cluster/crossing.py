@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,7 @@ class Story:
             "catch-up": lambda: self._append(rows_of(ROWS // 2, ROWS)),
             "late rows": lambda: self._append(rows_of(ROWS // 2, ROWS, late=True)),
             "changes": self._change,
-            **{statement: lambda statement=statement: self._ask(statement) for statement in statements},
+            **{statement: partial(self._ask, statement) for statement in statements},
         }
         self._lake.sql("CREATE TABLE t (ts TIMESTAMP, g INT, v BIGINT, k INT, note VARCHAR(200))")
         self._append(rows_of(0, ROWS // 2))
@@ -175,7 +176,7 @@ def main(folder: str, kind: str) -> None:
     """Tell all stories of a kind, each in a lake of its own."""
     # A result that is counted as small is as small as the others here.
     transport.MAX_HANDED_CELLS = 20_000
-    passed, failed = Passed(), []
+    passed, failed = Passed(), list[str]()
     settings = Settings(
         master="local[2]",
         driver_memory="1g",

@@ -9,6 +9,7 @@ import sys
 from re import fullmatch
 
 import pytest
+from httpx2 import get
 
 from tests.store_server import BUCKET, store_server
 
@@ -19,7 +20,10 @@ import json, sys
 from py4j.protocol import Py4JJavaError
 from lakestream import Lake, Settings
 from lakestream.errors import PrerequisiteError
+from lakestream.storage.rows import handed
 
+# Rows are handed to Spark as to a cluster: by files in the lake, however few they are.
+handed.MOST_BYTES, handed.is_local = -1, lambda _: False
 # The sizes have Spark read the source, and what it computes stays there and is written by it.
 large = Settings(master="local[2]", driver_memory="1g", small_bytes=0, small_rows=0, small_path="spark")
 with Lake(sys.argv[1], settings=large) as lake:
@@ -71,6 +75,9 @@ def test_verify_large_ticks_and_recalculations_by_spark_in_a_store() -> None:
         assert ran.returncode == 0, ran.stderr
         found = json.loads(ran.stdout.splitlines()[-1])
         asked = store.asked()
+        left = get(
+            f"{store.url}/{BUCKET}", params={"list-type": 2, "prefix": "lake/_lakestream/handed/"}
+        ).text
     assert found == {
         "kinds": ["changes", "changes", "recalculation"],
         "errors": [],
@@ -82,6 +89,8 @@ def test_verify_large_ticks_and_recalculations_by_spark_in_a_store() -> None:
     }
     by_spark = [one for one in asked if one.agent.startswith("Hadoop")]
     assert any(one.method == "GET" for one in by_spark)
+    assert any(one.method == "GET" and "/_lakestream/handed/" in one.path for one in by_spark)
     commits = [one for one in asked if one.method == "PUT" and fullmatch(r".*_delta_log/\d+\.json", one.path)]
     assert {one.condition for one in commits} == {"absent"}
     assert any(one in by_spark for one in commits)
+    assert "<KeyCount>0</KeyCount>" in left

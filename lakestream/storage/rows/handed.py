@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    from obstore import WritableFile
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -161,10 +162,19 @@ def _write(folder: str, name: str, rows: pa.Table) -> None:
         import obstore
 
         with files.store_answers(folder) as store, obstore.open_writer(store, name) as sink:
-            write(sink)
+            write(_Sink(sink))
         return
     Path(folder).mkdir(parents=True, exist_ok=True)
     write(f"{folder}/{name}")
+
+
+class _Sink:
+    """A file of obstore's as Arrow writes to one: whether it is closed is no method there."""
+
+    closed = False
+
+    def __init__(self, file: WritableFile) -> None:
+        self.write, self.flush = file.write, file.flush
 
 
 def _weakly(frame: DataFrame) -> Any:  # noqa: ANN401 - Java's WeakReference
