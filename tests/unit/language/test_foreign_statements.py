@@ -57,11 +57,11 @@ def test_what_a_page_begins_with_leads_back_to_it(page: str) -> None:
 def test_words_that_are_right_are_not_proposed_for_themselves(words: tuple[str, ...]) -> None:
     for kept in range(1, len(words)):
         begun = " ".join(words[:kept])
-        if begun in ("DESCRIBE", "DESC"):  # a table of that name
+        if words[0] in ("DESCRIBE", "DESC"):  # a table of that name
             continue
         error = refused(f"{begun} pigeon")
         if error.code == "SYNTAX":
             assert "found 'pigeon'" in error.message
         else:
-            assert error.message == f"{begun} is not supported"
+            assert error.message == f"{words[0]} is not supported"
         assert words[kept] in error.message + error.hint
