@@ -12,8 +12,11 @@ from lakestream.cli.base.output import counted, print_json, print_table
 from lakestream.cli.base.session import Session, command, progress_option, quoted_stream
 from lakestream.cli.sql.sql_command import show_result
 from lakestream.clock import SystemClock
+from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from lakestream.cli.base.remote import RemoteLake
     from lakestream.lake import Lake
     from lakestream.observation.verify import Verification
@@ -59,8 +62,29 @@ def verify(
         if stream is not None:
             return _verify_one(session, _compared(session, lake, stream, (start, end), shown))
         names = streams or [f"{known.database}.{known.name}" for known in lake.streams()]
-        found = [_compared(session, lake, name, (start, end), shown) for name in names]
-    return _verify_many(session, found)
+        found, failed = _all_compared(session, lake, names, (start, end), shown)
+    return _verify_many(session, found, failed)
+
+
+def _all_compared(
+    session: Session,
+    lake: Lake | RemoteLake,
+    streams: Sequence[str],
+    span: tuple[str | None, str | None],
+    shown: bool,
+) -> tuple[list[Verification], dict[str, LakestreamError]]:
+    """Compare streams; one that has nothing to be compared keeps none of the others from it."""
+    found: list[Verification] = []
+    failed: dict[str, LakestreamError] = {}
+    for stream in streams:
+        try:
+            found.append(_compared(session, lake, stream, span, shown))
+        except LakestreamError as error:
+            if error.exit_status != 1 or len(streams) == 1:
+                raise
+            failed[stream] = error
+            session.say(error.render())
+    return found, failed
 
 
 def _compared(
@@ -89,16 +113,20 @@ def _verify_one(session: Session, found: Verification) -> int:
     return 0 if found.holds else 1
 
 
-def _verify_many(session: Session, found: list[Verification]) -> int:
-    holds = all(verification.holds for verification in found)
+def _verify_many(session: Session, found: list[Verification], failed: Mapping[str, LakestreamError]) -> int:
+    holds = not failed and all(verification.holds for verification in found)
     if session.json:
-        print_json({"holds": holds, "streams": [_as_json(verification) for verification in found]})
+        errors = {stream: error.to_dict() for stream, error in failed.items()}
+        streams = [_as_json(verification) for verification in found]
+        print_json({"holds": holds, "streams": streams, "errors": errors})
     else:
-        if not found:
+        if not found and not failed:
             click.echo("no streams", err=True)
         for verification in found:
             click.echo(f"{verification.stream}:")
             _show_verification(verification)
+        for stream in failed:
+            click.echo(f"{stream}: not compared")
     return 0 if holds else 1
 
 

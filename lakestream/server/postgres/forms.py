@@ -108,8 +108,9 @@ def _has_form(tree: exp.Expr) -> bool:
 
 
 def _is_rewritten(node: exp.Expr) -> bool:
-    """Return whether sqlglot writes a node otherwise for a lake: ``~``, types of casts, ``DISTINCT ON``."""
+    """Return whether sqlglot writes a node otherwise for a lake: ``~``, casts, arrays, ``DISTINCT ON``."""
     is_named = isinstance(node, exp.Distinct) and bool(node.args.get("on"))
+    is_named |= isinstance(node, exp.Array) and "value_constructor" in node.args  # ARRAY[…]
     return is_named or isinstance(node, (exp.RegexpLike, exp.Cast))
 
 
@@ -374,6 +375,18 @@ def _exploded(node: exp.Expr) -> exp.Expr:
     return made("explode(sequence(_1, _2, _3))", parts | {"_3": _as_length(step)})
 
 
+def _minus(node: exp.Expr) -> exp.Expr:
+    """Return the days between two dates, where a lake has a length of time."""
+    sides = node.this.unnest(), node.expression.unnest()
+    if not all(map(_is_date, sides)):
+        return node
+    return made("datediff(_1, _2)", {"_1": sides[0], "_2": sides[1]})
+
+
+def _is_date(value: exp.Expr) -> bool:
+    return isinstance(value, exp.CurrentDate) or (isinstance(value, exp.Cast) and value.to.is_type("date"))
+
+
 _FORMS: Mapping[type[exp.Expr], Form] = {
     exp.Extract: _extract,
     exp.Interval: _interval,
@@ -383,6 +396,7 @@ _FORMS: Mapping[type[exp.Expr], Form] = {
     exp.EQ: _compared,
     exp.NEQ: _compared,
     exp.RegexpILike: _matches,
+    exp.Sub: _minus,
     exp.SimilarTo: _similar,
     exp.TimestampTrunc: _truncated,
     exp.CurrentTimestamp: _now,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.engine.base.result import Result
-from lakestream.errors import Place, StatementError
+from lakestream.errors import Place, StatementError, StreamError
 from lakestream.observation.comparison import Difference
 from lakestream.statements.maintenance import Maintained
 from lakestream.statements.migration import Migrated
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Outcome
 
+    from lakestream.observation.verify import Verification
     from tests.unit.cli.conftest import FakeLake
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.txt"))
@@ -249,6 +250,26 @@ def test_run_leaves_with_1_while_a_stream_has_failed(call: Callable[..., Outcome
 def test_everything_is_equal(call: Callable[..., Outcome]) -> None:
     outcome = call("verify", "s")
     assert (outcome.exit_code, outcome.stdout) == (0, "3 of 3 rows equal\n")
+
+
+@pytest.mark.parametrize("words", [[], ["--streams", "daily,hourly,new"]])
+def test_a_stream_that_cannot_be_compared_keeps_no_other_from_it(
+    call: Callable[..., Outcome], furnished: FakeLake, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def verify(stream: str, **_: object) -> Verification:
+        if "hourly" in stream:
+            raise StreamError("OUTPUT_GONE", "it is gone")
+        return verification(3, 3, stream=stream)
+
+    monkeypatch.setattr(furnished, "verify", verify)
+    outcome = call("verify", *words)
+    assert outcome.exit_code == 1
+    assert outcome.stdout.count("3 of 3 rows equal") == outcome.stderr.count("compared") >= 1
+    assert "hourly: not compared" in outcome.stdout
+    assert "error[OUTPUT_GONE]: it is gone" in outcome.stderr
+    told = json.loads(call("verify", *words, "--output", "json").stdout)
+    assert told["holds"] is False
+    assert [error["code"] for error in told["errors"].values()] == ["OUTPUT_GONE"]
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,10 @@ FORMS = [
     ("s SIMILAR TO '(a|b)_%.'", "(s RLIKE '(?s)^(?:(a|b)..*\\\\.)$')"),
     ("s SIMILAR TO '[_%]+'", "(s RLIKE '(?s)^(?:[_%]+)$')"),
     ("s NOT SIMILAR TO 'a\\%'", "NOT (s RLIKE '(?s)^(?:a\\\\%)$')"),
+    ("ARRAY[a, 2]", "ARRAY(a, 2)"),
+    ("a::date - DATE '2025-01-01'", "DATEDIFF(CAST(a AS DATE), CAST('2025-01-01' AS DATE))"),
+    ("current_date - (a::date)", "DATEDIFF(CURRENT_DATE, CAST(a AS DATE))"),
+    ("a::date - interval '1 day'", "CAST(a AS DATE) - INTERVAL '1' DAY"),
     ("s !~* 'A'", "NOT (s RLIKE CONCAT('(?i)', 'A'))"),
 ]
 
