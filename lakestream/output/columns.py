@@ -7,7 +7,7 @@ for tbname; OUTPUT_SUBTABLE); the provenance columns are lakestream's own.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, parse_query, place_in
+from lakestream.language.folders import told_text
 from lakestream.language.quoting import DELTA, quoted
 
 if TYPE_CHECKING:
@@ -162,7 +163,8 @@ class OutputColumn:
     """A column of the output: its Spark type, SQL over an evaluation's result, comment, and role.
 
     ``of_group``: its value is that of the row's group. ``label`` is the text of a result without a name:
-    what TDengine calls it, where the table can. ``fixed``: what it is in all rows.
+    what TDengine calls it, where the table can. ``fixed``: what it is in all rows. ``is_folder``: the table
+    is partitioned by it.
     """
 
     name: str
@@ -173,15 +175,22 @@ class OutputColumn:
     of_group: bool = False
     label: str = ""
     fixed: Fixed | None = None
+    is_folder: bool = False
 
     def is_called(self, name: str) -> bool:
         """Return whether a column of a table that is there is this one by its name."""
         return name == self.name or (bool(self.label) and _squeezed(name) == _squeezed(self.label))
 
     @property
+    def value(self) -> str:
+        """SQL of its value as the table holds it."""
+        sql = f"CAST({self.sql} AS {self.type})"
+        return told_text(sql) if self.is_folder and self.type == "string" else sql
+
+    @property
     def selected(self) -> str:
         """The column as an item of a select list."""
-        return f"CAST({self.sql} AS {self.type}) AS {quoted(self.name)}"
+        return f"{self.value} AS {quoted(self.name)}"
 
 
 def _squeezed(text: str) -> str:
@@ -221,6 +230,11 @@ class OutputShape:
         """Return SQL of what holds for the stream's rows in an output of several; empty: nothing is fixed."""
         return " AND ".join(fixed.sql(name, quoting) for name, fixed in self.fixed.items())
 
+    def in_folders(self, names: Collection[str]) -> OutputShape:
+        """Return the shape of a table that is partitioned by columns."""
+        columns = (replace(column, is_folder=column.name in names) for column in self.columns)
+        return replace(self, columns=tuple(columns))
+
     @property
     def has_subtables(self) -> bool:
         """Return whether a row says the name of its group's subtable."""
@@ -246,7 +260,7 @@ class OutputShape:
 
     def of_groups(self) -> dict[str, str]:
         """Return SQL of those values over a relation of groups (_ls_gid, grouping columns)."""
-        values = (f"CAST({column.sql} AS {column.type})" for column in self.columns if column.of_group)
+        values = (column.value for column in self.columns if column.of_group)
         return dict(zip(self.held_by_groups, values, strict=True))
 
     @property

@@ -17,7 +17,9 @@ from lakestream.errors import LakestreamError, NotSupportedError, Place, Stateme
 from lakestream.language.common.allowed import names_of
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.expressions.parsing import parse_expression, place_in
+from lakestream.language.folders import UNTOLD, told_text
 from lakestream.language.quoting import delta_name, delta_text
+from lakestream.storage.columns.meant import text_folders
 from lakestream.storage.delta import delete_where, update_where
 from lakestream.storage.rows.reading import timestamp_literal
 from lakestream.storage.writes.values import convert, parse_time, sql_literal
@@ -78,7 +80,7 @@ class RowChanges:
     def _expression(self, fragment: Fragment, info: TableInfo) -> str:
         """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
         shown = {name.lower(): name for name in visible_columns(info)}
-        folders = self._text_folders(info)
+        folders = text_folders(self.catalog.handles.latest(info.path))
 
         def resolve(node: exp.Expr) -> exp.Expr:
             moment = self._moment(node)
@@ -96,22 +98,13 @@ class RowChanges:
                     )
                 sql = delta_name(shown[name])
                 is_text = shown[name] in folders and not _equals_text(node)
-                return exp.Var(this=f"nullif({sql}, '')" if is_text else sql)
+                return exp.Var(this=told_text(sql) if is_text else sql)
             if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
                 column = info.column(info.time_column)
                 return exp.Var(this=sql_literal(self._converted(node.name, column), column))
             return node
 
         return parse_expression(fragment).transform(resolve).transform(_in_brackets).sql("postgres")
-
-    def _text_folders(self, info: TableInfo) -> frozenset[str]:
-        """Return the columns of text that a table is partitioned by: the empty one is NULL, as Delta has it.
-
-        To delta-rs it is a text.
-        """
-        table = self.catalog.handles.latest(info.path)
-        texts = {field.name for field in table.fields if field.type.type == "string"}
-        return frozenset(texts.intersection(table.partition_columns))
 
     def _moment(self, node: exp.Expr) -> int | None:
         """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
@@ -152,9 +145,9 @@ def refuse_read_time(info: TableInfo) -> None:
 
 
 def _equals_text(column: exp.Expr) -> bool:
-    """Return whether a condition says that a column equals texts, none of them empty, and nothing denies it.
+    """Return whether a condition says that a column equals texts, none of UNTOLD, and nothing denies it.
 
-    It then holds for no empty text either, and folders are found by it.
+    It then holds for none of UNTOLD either, and folders are found by it.
     """
     says = column.parent
     if not isinstance(says, (exp.EQ, exp.In)) or says.this is not column:
@@ -163,7 +156,9 @@ def _equals_text(column: exp.Expr) -> bool:
     around = says.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
         around = around.parent
-    return around is None and bool(texts) and all(isinstance(one, exp.Literal) and one.name for one in texts)
+    if around is not None or not texts:
+        return False
+    return all(isinstance(one, exp.Literal) and one.name not in UNTOLD for one in texts)
 
 
 def _number(node: exp.Expr) -> int | float:

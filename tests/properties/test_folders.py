@@ -1,4 +1,4 @@
-"""A view's table that is partitioned by a text tells the empty one, which is NULL there, from NULL."""
+"""What a table is partitioned by: texts that are NULL there are told from NULL in what it is made of."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pytest
 from lakestream import Lake
 from lakestream.engine.creation import compile as compiling
 from tests.properties.followed import without_spark
+from tests.properties.parted import KINDS, differences
 from tests.properties.test_told_keys import _shown
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 FORMS = {
     "SELECT k, count(*) AS n FROM t GROUP BY k": 1,
@@ -72,3 +75,38 @@ def test_a_view_that_told_no_folders_goes_on_without(lake: Lake, aggregate: str)
                 opened.sql(f"INSERT INTO t VALUES ('2025-01-01 00:00:0{number}', {value}, {number})")
                 opened.run()
                 compared(opened, form)
+
+
+@pytest.mark.parametrize("kind", [name for name, one in KINDS.items() if one.small])
+def test_tables_by_folders_are_as_those_without(kind: str) -> None:
+    with without_spark():
+        assert differences(f"kept-{kind}", kind=kind, steps=2) == []
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_by_folders_of_spark_are_as_those_without(kind: str, spark: SparkSession) -> None:
+    assert differences(f"spark-{kind}", spark, kind=kind) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("text", ["", "__HIVE_DEFAULT_PARTITION__"])
+def test_verify_agrees_with_folders_and_with_sums_of_nothing(text: str, lake: Lake) -> None:
+    with lake:
+        lake.sql(f"UPDATE t SET k = '{text}' WHERE k = ''")
+        lake.sql("CREATE MATERIALIZED VIEW v PARTITIONED BY (k) AS SELECT k, sum(x) AS n FROM t GROUP BY k")
+        lake.sql("CREATE MATERIALIZED VIEW w PARTITIONED BY (k) AS SELECT k, max(x) AS n FROM t GROUP BY k")
+        lake.sql(
+            "CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM t STREAM_OPTIONS(FILL_HISTORY | EXACT) "
+            "INTO o (at, k COMPOSITE KEY, n) PARTITIONED BY (k) "
+            "AS SELECT _twstart, k, count(*) FROM %%trows GROUP BY k"
+        )
+        lake.run()
+        lake.sql("UPDATE t SET x = NULL")
+        lake.sql("INSERT INTO t VALUES ('2025-01-01 00:05:00', 'b', 1)")
+        lake.run()
+        for name in "vws":
+            assert dict(lake.sql(f"VERIFY STREAM {name}").fetchall())["differing rows"] == "0", name
+        rows = lake.sql("SELECT k, n FROM v ORDER BY ALL").fetchall()
+        assert rows == [("a", None), ("b", 1), (None, None), (None, None)]

@@ -363,7 +363,8 @@ def open_target(
     if info is None:
         info = _made_again(stream, record, catalog, spark)
     try:
-        shape = _shape_there(stream, record, info)
+        folders = catalog.handles.latest(info.path).partition_columns
+        shape = _shape_there(stream, record, info).in_folders(folders)
         _refuse_without_provenance(stream.definition, info, shape)
         quarantine.refuse_taken(catalog)
     except StatementError as error:

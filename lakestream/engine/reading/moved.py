@@ -134,8 +134,12 @@ class MovedKeys:
             now = {name: (before.get(name) or 0) + move[name] for name in parts}
             if now[self.kept.rows] < 0 or not self._is_exact(now):
                 return None
-            found.append({**move, **now})
+            found.append({**move, **now, **self._of_nothing(now)})
         return found
+
+    def _of_nothing(self, row: Row) -> dict[str, None]:
+        """Return the sums that nothing is left in: NULL, as where they are computed from rows."""
+        return {part.name: None for part in self.kept.parts if part.count and not row[part.count]}
 
     def _is_exact(self, row: Row) -> bool:
         """Return whether what is made of some parts is exact: what is not in the sums is not told by them."""

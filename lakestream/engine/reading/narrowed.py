@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakestream.language.folders import UNTOLD
 from lakestream.language.quoting import DELTA, SPARK, quoted
 from lakestream.output.columns import micros
 
@@ -35,7 +36,7 @@ class OneOf:
         return self._sql(SPARK, times=True)
 
     def delta(self) -> str | None:
-        """Return the same for delta-rs, to which the NULL of a column of folders is an empty text."""
+        """Return the same for delta-rs, to which the NULL of a column of folders may be a text."""
         return self._sql(DELTA, times=False)
 
     def _sql(self, quoting: Quoting, *, times: bool) -> str | None:
@@ -51,8 +52,8 @@ class OneOf:
         elif pa.types.is_date(kind):
             written = [f"DATE '{value}'" for value in _sorted(self.values.to_pylist())]
         elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            empty = [""] if quoting is DELTA and self.values.null_count else []
-            written = [*map(quoting.text, _sorted([*self.values.to_pylist(), *empty]))]
+            untold = UNTOLD if quoting is DELTA and self.values.null_count else ()
+            written = [*map(quoting.text, _sorted([*self.values.to_pylist(), *untold]))]
         elif times and pa.types.is_timestamp(kind) and kind.tz is not None:
             # Of times that are written as texts Spark would compare the texts.
             written = [f"timestamp_micros({value}L)" for value in _sorted(micros(self.values))]

@@ -53,6 +53,8 @@ _GAP = re.compile(
 """How delta-rs says that commits are gone from the midst of a log, by all that it knows of two files."""
 
 FAR_TIMES = "times before 1678 or after 2261"
+_DECIMAL_FOLDERS = "partitions of decimals"
+"""Of a negative one delta-rs writes no number."""
 """What stands in the way like a feature: see :mod:`lakestream.storage.tables.far_times`."""
 
 _READABLE = {
@@ -71,6 +73,7 @@ _READABLE = {
     "timestampNtz",
     "v2Checkpoint",
     FAR_TIMES,
+    _DECIMAL_FOLDERS,
 }
 _CHANGES_UNREADABLE = {"columnMapping", FAR_TIMES}
 _WRITABLE = {
@@ -493,7 +496,12 @@ def _active_features(table: Table) -> set[str]:
         unused.discard("generatedColumns")
     if any("delta.identity." in text for text in texts):
         unused.discard("identityColumns")
-    return set(table.features) - unused
+    return (set(table.features) | _of_folders(table)) - unused
+
+
+def _of_folders(table: Table) -> set[str]:
+    kinds = (spark_type_of(field) for field in table.fields if field.name in table.partition_columns)
+    return {_DECIMAL_FOLDERS} if any(kind.startswith("decimal") for kind in kinds) else set()
 
 
 def first_line(error: BaseException) -> str:

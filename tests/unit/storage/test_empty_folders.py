@@ -1,4 +1,4 @@
-"""The empty text of a column by which a table is partitioned is NULL, whoever wrote and whatever reads it."""
+"""Two texts of a column by which a table is partitioned are NULL, whoever wrote and whatever reads them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ ROWS = pa.table(
         "v": pa.array(range(5), pa.int32()),
     }
 )
+NAMED = "__HIVE_DEFAULT_PARTITION__"
+"""The text by which the folder of NULL is named; in a table without NULL delta-rs keeps it."""
 FED = {"delta.enableChangeDataFeed": "true"}
 CONDITIONS = (
     "g IS NULL",
@@ -33,15 +35,20 @@ CONDITIONS = (
     "g IN ('x', 'y')",
     "g NOT IN ('x')",
     "g IN ('', 'x')",
+    f"g = '{NAMED}'",
+    f"g IN ('{NAMED}', 'x')",
     "(g = 'x' OR v = 0) AND v < 4",
     "g IS NULL AND v > 1",
     "v = 0",
 )
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    write_deltalake(tmp_path / "t", ROWS, partition_by=["g"], configuration=FED)
+@pytest.fixture(params=["", NAMED])
+def lake(tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    texts = pa.array([request.param if text == "" else text for text in ROWS["g"].to_pylist()])
+    rows = ROWS.set_column(1, "g", texts)
+    for part in (rows.slice(0, 1), rows.slice(1)):
+        write_deltalake(tmp_path / "t", part, mode="append", partition_by=["g"], configuration=FED)
     found = Lake(tmp_path / "lake")
     found.sql(f"CREATE TABLE t LOCATION '{tmp_path / 't'}' TIMESTAMP BY ts")
     return found

@@ -60,7 +60,8 @@ class Part:
     """Something that is kept of a key: SQL of it over rows, and its type.
 
     ``shown`` is the number (from 1) of the result column that has it; 0: it stands beside these. Where it is
-    more than ``most`` what is made of it would not be exact. ``is_key``: it is a value of the key.
+    more than ``most`` what is made of it would not be exact. ``is_key``: it is a value of the key. ``count``
+    names the part that counts what it adds up: of nothing it is NULL.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Part:
     shown: int = 0
     most: int | None = None
     is_key: bool = False
+    count: str = ""
 
 
 @dataclass(frozen=True)
@@ -393,10 +395,10 @@ class _Typing:
         same = (number for number, item in enumerate(items, 1) if item == sql and number not in untold)
         return next(same, 0)
 
-    def _part(self, sql: str, kind: str, most: int | None = None) -> str:
+    def _part(self, sql: str, kind: str, most: int | None = None, count: str = "") -> str:
         """Have a part kept, and return its name; of two bounds the tighter one counts."""
         number = sum(not part.is_key for part in self.parts.values()) + 1
-        known = self.parts.get(sql) or Part(f"{_PART}{number}", sql, kind, self._shown(sql))
+        known = self.parts.get(sql) or Part(f"{_PART}{number}", sql, kind, self._shown(sql), count=count)
         bounds = [one for one in (known.most, most) if one is not None]
         self.parts[sql] = replace(known, most=min(bounds, default=None))
         return known.name
@@ -422,7 +424,7 @@ class _Typing:
         if decimals is not None and int(decimals[1]) + _WIDENED <= _WIDEST:
             count = self._part(f"COUNT({sql}){condition}", "bigint", 10**_WIDENED)
             total = f"decimal({int(decimals[1]) + _WIDENED},{decimals[2]})"
-            added = self._part(f"SUM({sql}){condition}", total)
+            added = self._part(f"SUM({sql}){condition}", total, count=count)
             if not _is_mean(node):
                 return f"CASE WHEN {count} > 0L THEN {added} END"
             return self._mean(node, self.types.get(_mean_of(names[value]), ""), added, count)
@@ -431,11 +433,11 @@ class _Typing:
         within = f"({sql}) BETWEEN {-_FITS}L AND {_FITS - 1}L"
         fitting = f"CASE WHEN {within} THEN CAST({sql} AS BIGINT) END"
         count = self._part(f"COUNT({sql}){condition}", "bigint", _FITS)
-        total = self._part(f"SUM({fitting}){condition}", "bigint")
+        total = self._part(f"SUM({fitting}){condition}", "bigint", count=count)
         self._part(f"COUNT(CASE WHEN NOT ({within}) THEN 1 END){condition}", "bigint", 0)
         if not _is_mean(node):
             return f"CASE WHEN {count} > 0L THEN {total} END"
-        self._part(f"SUM(ABS({fitting})){condition}", "bigint", _EXACT)
+        self._part(f"SUM(ABS({fitting})){condition}", "bigint", _EXACT, count)
         return f"CASE WHEN {count} > 0L THEN CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE) END"
 
     def _mean(self, node: exp.Expr, kind: str, total: str, count: str) -> str:

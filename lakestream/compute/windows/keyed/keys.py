@@ -55,7 +55,7 @@ _NOT_HELD = re.compile(r"interval|void|variant|map<")
 """What the types hold that no column of a table beside a row's number has."""
 
 _TEXT = re.compile(r"$|string|varchar|char")
-"""What begins the types whose values may be the empty text; nothing, where a type is not known."""
+"""What begins the types whose values may be texts; nothing, where a type is not known."""
 
 _FIRST_ROWS = "row_number() OVER (PARTITION BY key ORDER BY …), and a query around that takes the first ones"
 _BY_PARTS = "GROUP BY, or PARTITION BY, a key; what is of all rows can be a view over that view"
@@ -225,8 +225,8 @@ class Keys:
 def keys_of(calculation: Calculation, folders: Collection[int] = ()) -> Keys:
     """Return by what keys the rows of a calculation fall apart; raises NotKeyedError.
 
-    ``folders`` are the numbers (from 1) of the results by which the view's table is partitioned: of a text
-    they do not tell the empty one from NULL.
+    ``folders`` are the numbers (from 1) of the results by which the view's table is partitioned: they do not
+    tell each text from NULL.
     """
     query = _inlined(calculation.query.copy())
     _expand_stars(query)
@@ -291,7 +291,7 @@ def hidden_types(types: Mapping[str, str], keys: Keys) -> dict[str, str] | None:
 
 
 def may_be_text(kind: str) -> bool:
-    """Return whether values of a type may be the empty text, which a column of folders has as NULL."""
+    """Return whether values of a type may be texts, of which a column of folders has some as NULL."""
     return _TEXT.match(kind) is not None
 
 
