@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LOCAL = {"LAKESTREAM_MASTER": "local[2]", "LAKESTREAM_DRIVER_MEMORY": "1g"}
 DRIVER_MIB = 1536
 """What a driver, its Python and its JVM, takes at most, however many rows and groups there are."""
+TRIES, WAITED = 3, "no executor came"
+"""How often streams run for which no executor came in time, and what they say; a daemon tries again."""
 EXECUTOR = {"spark.executor.memory": "768m"}
 
 
@@ -75,7 +77,7 @@ class Run:
                 continue
             end = f" TO '{history.middle}'" if name == "counted" else ""  # rows are counted up to an end
             driver.ask(f"RECALCULATE STREAM {name} FROM '2025-01-01'{end}")
-        return driver.ask("run")
+        return self.run(driver)
 
     def history(self, name: str) -> History:
         """Return the steps over a lake of that name, which is made."""
@@ -102,14 +104,27 @@ class Run:
         with standalone(folder, workers=workers) as cluster:
             yield cluster
 
+    def run(self, driver: Driver) -> list[str]:
+        """Have all streams run, and return what failed and was not done when it was tried again."""
+        wrong: list[str] = []
+        for _ in range(TRIES):
+            failed = driver.ask("run")
+            waited = [said for said in failed if WAITED in said]
+            wrong += [said for said in failed if said not in waited]
+            if not waited:
+                return wrong
+            _say(f"tried again: {'; '.join(waited)}")
+            driver.ask("advance 60")
+        return wrong + waited
+
     def go(self, history: History, driver: Driver) -> list[str]:
         """Do all steps, then hold every output against its definition, recalculate, and do so once more."""
         history.create(driver)
-        wrong = driver.ask("run")
+        wrong = self.run(driver)
         for name, step in history.steps():
             step()
             driver.ask("advance 3600")
-            wrong += driver.ask("run")
+            wrong += self.run(driver)
             _say(f"{name}: {driver.tasks} tasks so far")
         return wrong
 
@@ -180,7 +195,7 @@ def worker_killed(run: Run) -> list[str]:
             _say(f"{name}: worker-{number} was killed")
             cluster.start_worker(f"worker-{number + 2}")
             driver.answer()
-        wrong = driver.ask("run")
+        wrong = run.run(driver)
         return wrong + run.differing(history) + run.verified(history, driver)
 
 
@@ -197,7 +212,7 @@ def all_workers_killed(run: Run) -> list[str]:
                 step()
                 driver.ask("advance 3600")
             failed = driver.ask("run")
-            wrong = [said for said in failed if "no executor came" not in said]
+            wrong = [said for said in failed if WAITED not in said]
             wrong += ["no stream said that no executor came"] * (not failed)
             cluster.start_worker("worker-2")
             driver.ask("advance 3600")
@@ -212,7 +227,7 @@ def driver_killed(run: Run) -> list[str]:
         driver = Driver(history.root, on_cluster(cluster))
         try:
             history.create(driver)
-            wrong = driver.ask("run")
+            wrong = run.run(driver)
             for number, (name, step) in enumerate(history.steps(), 1):
                 step()
                 driver.ask("advance 3600")
@@ -222,7 +237,7 @@ def driver_killed(run: Run) -> list[str]:
                     _say(f"{name}: the driver was killed")
                     driver = Driver(history.root, on_cluster(cluster))
                     driver.ask(f"advance {3600 * number}")
-                wrong += driver.ask("run")
+                wrong += run.run(driver)
                 _say(f"{name}: done")
             return wrong + run.differing(history) + run.verified(history, driver)
         finally:
