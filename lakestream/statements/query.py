@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from lakestream.compute.windows.calculation import Relation, compile_query
 from lakestream.engine.base.names import Names, visible_columns
 from lakestream.engine.base.refused import failed, java_errors, refuse_unknown, refused, spark_errors
@@ -48,7 +50,7 @@ class Reader:
 
     Tables up to ``small_bytes`` travel as Arrow; ``system`` gives the tables of ``information_schema`` by
     name; ``zone`` is the lake's time zone, ``now_us`` what NOW is; ``brings_functions`` tells whether Spark
-    may have functions of others.
+    may have functions of others; ``limit`` is how many rows are wanted, None for all.
     """
 
     spark: SparkSession
@@ -59,6 +61,7 @@ class Reader:
     now_us: int
     system: Callable[[SparkSession, str], DataFrame]
     brings_functions: Callable[[], bool]
+    limit: int | None
 
     def frame(self, fragment: Fragment) -> DataFrame:
         """Return a query as a DataFrame, not computed yet.
@@ -121,6 +124,8 @@ class Reader:
         )
 
     def _analysed(self, fragment: Fragment, query: Calculation) -> DataFrame:
+        if self.limit is not None:
+            _limit(query.query, self.limit)
         sql = query.query.sql("spark")
         try:
             frame = self.spark.sql(sql)
@@ -131,6 +136,18 @@ class Reader:
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
         refuse_plan(frame, sql)
         return frame
+
+
+def _limit(query: exp.Query, most: int) -> None:
+    """Have a query give no more rows than are wanted: what computes it holds all that it gives.
+
+    A limit of its own that is no number stays, and may be a larger one.
+    """
+    own = query.args.get("limit")
+    if own is None or (
+        isinstance(own, exp.Limit) and own.expression.is_int and own.expression.to_py() > most
+    ):
+        query.set("limit", exp.Limit(expression=exp.Literal.number(most)))
 
 
 def _foreign_names(fragment: Fragment) -> Iterator[str]:

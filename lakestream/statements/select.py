@@ -37,13 +37,12 @@ class SelectStatements:
         from lakestream.statements.query import computed
 
         def ask(spark: SparkSession) -> pa.Table:
-            frame = self._query_frame(spark, fragment)
-            return computed(frame if limit is None else frame.limit(limit), fragment)
+            return computed(self._query_frame(spark, fragment, limit), fragment).slice(0, limit)
 
         self.at.spark.check()
         return self.at.small.ask(ask)
 
-    def _query_frame(self, spark: SparkSession, fragment: model.Fragment) -> DataFrame:
+    def _query_frame(self, spark: SparkSession, fragment: model.Fragment, limit: int | None) -> DataFrame:
         from lakestream.engine.base.instants import to_micros
         from lakestream.statements.query import Reader
 
@@ -56,6 +55,7 @@ class SelectStatements:
             to_micros(self.at.clock.now()),
             self._system_frame,
             self.at.small.brings_functions,
+            limit,
         ).frame(fragment)
 
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:

@@ -56,6 +56,7 @@ _STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
         exp.Join,
         exp.Lateral,
         exp.Limit,
+        exp.Offset,
         exp.Literal,
         exp.Order,
         exp.Ordered,
@@ -839,7 +840,17 @@ def _whole(node: exp.Expr) -> exp.Expr:
     return exp.cast(node.copy(), _INT if int(node.name) < 2**31 else _BIGINT)
 
 
-_PLACES = (exp.Limit, exp.WindowSpec, exp.Lag, exp.Lead, exp.Kwarg, exp.Ordered, exp.Group, exp.DataTypeParam)
+_PLACES = (
+    exp.Limit,
+    exp.Offset,
+    exp.WindowSpec,
+    exp.Lag,
+    exp.Lead,
+    exp.Kwarg,
+    exp.Ordered,
+    exp.Group,
+    exp.DataTypeParam,
+)
 """Where a number is a place or a count, and none to compute with."""
 
 
