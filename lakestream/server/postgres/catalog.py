@@ -104,6 +104,12 @@ _SESSION = frozenset(
     }
 )
 """Functions that tell of a connection; those that begin with ``pg_`` or ``has_`` are further ones."""
+_FUNCTIONS = frozenset(files(__package__).joinpath("catalog_functions.txt").read_text("ascii").split())
+"""What queries may call of DuckDB's functions: others tell of the process, run texts or take its memory."""
+_MOST_OF_SERIES = 100_000
+"""The numbers that a series may have: DuckDB makes them at once."""
+_MOST_BYTES = 64 << 20
+_PIECE_ROWS = 8_192
 
 
 @dataclass(frozen=True)
@@ -196,6 +202,7 @@ class Catalog:
     async def ask(self, tree: exp.Query, state: State, seen: Seen) -> pa.Table:
         """Return the rows of a query. Raises PgError."""
         engine = await asyncio.to_thread(self._filled, seen, state)
+        self._refuse_others(tree)
         sql = self._rewritten(as_named(tree)).sql(dialect="duckdb")
         running = asyncio.ensure_future(asyncio.to_thread(_rows, engine, sql))
         try:
@@ -209,6 +216,19 @@ class Catalog:
             if not running.done():
                 engine.interrupt()
                 await asyncio.gather(running, return_exceptions=True)
+
+    def _refuse_others(self, tree: exp.Query) -> None:
+        """Refuse what is neither of the system tables nor known to do nothing but compute."""
+        if tree.find(exp.Into):
+            raise refusal("0A000", "NOT_SUPPORTED: SELECT … INTO of system tables")
+        known = {cte.alias for cte in tree.find_all(exp.CTE)}
+        for table in tree.find_all(exp.Table):
+            if table.name and not (_is_system(table) or (not table.db and table.name in known)):
+                raise refusal("42P01", f'relation "{table.name}" is no system table')
+        for call in tree.find_all(exp.Func):
+            names = {_function(call), *_names(call)}
+            if not names & (_FUNCTIONS | self._functions):
+                raise refusal("42883", f"function {_name_of(call) or min(names)} does not exist")
 
     def _filled(self, seen: Seen, state: State) -> duckdb.DuckDBPyConnection:
         if self._engine is None or seen != self._seen:
@@ -248,6 +268,8 @@ class Catalog:
                 node = node.this.transform(self._renamed)
             case exp.Operator():
                 node = _operation(node).transform(self._renamed)
+            case exp.GenerateSeries() | exp.ExplodingGenerateSeries():
+                node = _bounded(self._called(node))
             case exp.Cast():
                 node = self._cast(node)
             case exp.Dot() if node.this.name.lower() in _SCHEMAS:
@@ -316,6 +338,23 @@ class Catalog:
 
     def _plain_cast(self, node: exp.Cast, kind: str | exp.DataType | None) -> exp.Expr:
         return node if kind is None else exp.cast(node.this.transform(self._renamed), kind)
+
+
+def _names(call: exp.Func) -> Iterator[str]:
+    """Yield the names of a function; of one that sqlglot does not know there is the one that it has."""
+    if not isinstance(call, exp.Anonymous):
+        yield from (name.lower() for name in call.sql_names())
+
+
+def _bounded(series: exp.Expr) -> exp.Expr:
+    """Return a series that fails where it would have very many numbers."""
+    start, end = series.args["start"].copy(), series.args["end"].copy()
+    many = exp.GT(
+        this=exp.Abs(this=exp.paren(end) - exp.paren(start)), expression=exp.convert(_MOST_OF_SERIES)
+    )
+    error = exp.Anonymous(this="error", expressions=[exp.Literal.string("a series of too many numbers")])
+    series.set("end", exp.Case(ifs=[exp.If(this=many, true=error)], default=end))
+    return series
 
 
 def elements(text: str, kind: exp.DataType) -> exp.Expr:
@@ -391,11 +430,21 @@ def _operation(node: exp.Operator) -> exp.Expr:
 
 
 def _rows(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
-    return engine.sql(sql).to_arrow_table()
+    """Return the rows of a query, as far as they take no more memory than may be. Raises PgError."""
+    reader = engine.sql(sql).to_arrow_reader(_PIECE_ROWS)
+    pieces, taken = [], 0
+    for piece in reader:
+        taken += piece.nbytes
+        if taken > _MOST_BYTES:
+            raise refusal(
+                "54000", f"RESULT_TOO_LARGE: more than {_MOST_BYTES:,} bytes of system tables", "LIMIT"
+            )
+        pieces.append(piece)
+    return pa.Table.from_batches(pieces, reader.schema)
 
 
 def _engine(visit: Visit, seen: Seen) -> duckdb.DuckDBPyConnection:
-    engine = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
+    engine = duckdb.connect(config={"threads": 1, "memory_limit": "512MB", "temp_directory": ""})
     engine.execute(files(__package__).joinpath("catalog.sql").read_text(encoding="utf-8"))
     spoken = f"PostgreSQL {VERSION} (lakestream {__version__})"
     for name, value in (("who", visit.user), ("version", spoken), ("pid", visit.number)):
