@@ -777,9 +777,20 @@ def _inlined(node: exp.Expr) -> exp.Expr:
 
 def _field(node: exp.Expr) -> exp.Expr:
     [key] = node.expressions
+    if _is_first_made(node):
+        return _macro("list_extract", node.this, key)
     if not (isinstance(key, exp.Literal) and key.is_string):
         raise NotExactError("brackets round something that is no name of a field")
     return _macro("struct_extract", node.this, key)
+
+
+def _is_first_made(node: exp.Expr) -> bool:
+    """Return whether element_at gives the first element that is made of those of an array, which has some."""
+    made, [key] = node.this, node.expressions
+    listed = made.this if isinstance(made, exp.Transform) else None
+    number = key.this if isinstance(key, exp.Cast) else key
+    is_first = node.args.get("offset") == 1 and number == exp.Literal.number(1)
+    return is_first and isinstance(listed, exp.Array) and bool(listed.expressions)
 
 
 def _whole_row(node: exp.Expr) -> exp.Expr:

@@ -58,6 +58,7 @@ def one(session: SmallSession, sql: str) -> Any:
         ("array_min(transform(array(struct(1L AS a)), r -> r.a))", 1),
         ("aggregate(array(1L, 2L), 0L, (n, r) -> n + r)", 3),
         ("size(filter(array(1, 2, 3), r -> r > 1))", 2),
+        ("element_at(transform(array(4L, 5L), n -> CASE WHEN n > 4 THEN n ELSE n + 9 END), 1)", 13),
         ("flatten(array(array(1), array(2, 3)))", [1, 2, 3]),
         ("get(array(1, 2), 1)", 2),
         ("named_struct('a', 1L)['A']", 1),
