@@ -345,6 +345,7 @@ class Twin:
             for kind, given in self.history.steps:
                 self.step(kind, given)
             self.run()
+            self.note_errors()
             return {
                 number: self.output(number)
                 for number in range(len(self.streams))
@@ -435,6 +436,12 @@ class Twin:
         for tick in failed:
             number = int(tick.stream.rpartition(".")[2][1:])
             self.failed.setdefault(number, str(tick.error))
+
+    def note_errors(self) -> None:
+        """Note the streams that failed in a run that crashed, which told of none."""
+        for stream in self.lake.streams():
+            if stream.last_error:
+                self.failed.setdefault(int(stream.name.rpartition(".")[2][1:]), str(stream.last_error))
 
     def output(self, number: int) -> Counter[Any]:
         """Return an output's rows."""
