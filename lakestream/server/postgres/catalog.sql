@@ -403,6 +403,7 @@ CREATE MACRO pg.col_description(object, number) AS (
     SELECT ls_text FROM pg.ls_comments WHERE ls_number = object AND ls_part = number
 );
 CREATE MACRO pg.shobj_description(object, kind) AS NULL::VARCHAR;
+CREATE MACRO pg.pg_advisory_unlock_all() AS NULL;
 CREATE MACRO pg.pg_get_userbyid(number) AS 'lakestream';
 CREATE MACRO pg.pg_encoding_to_char(number) AS 'UTF8';
 CREATE MACRO pg.pg_table_is_visible(object) AS (

@@ -81,6 +81,38 @@ _EXTRACTED = {
 _EPOCH = "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000"
 
 
+def types_told(sql: str) -> dict[int, int]:
+    """Return the types of parameters, by their numbers, that a statement itself tells: by casts and LIMIT."""
+    try:
+        tree = _SPOKEN.parse(sql)[0]
+    except SqlglotError:
+        return {}
+    told: dict[int, int] = {}
+    for node in () if tree is None else tree.find_all(exp.Parameter):
+        above, number = node.parent, node.this
+        if isinstance(number, exp.Literal) and number.is_int:
+            kind = _NUMBERED.get(above.to.this) if isinstance(above, exp.Cast) else None
+            kind = _NUMBERED[exp.DType.BIGINT] if isinstance(above, exp.Limit | exp.Offset) else kind
+            if kind is not None:
+                told.setdefault(int(number.this), kind)
+    return told
+
+
+_NUMBERED = {
+    exp.DType.BOOLEAN: 16,
+    exp.DType.BIGINT: 20,
+    exp.DType.SMALLINT: 21,
+    exp.DType.INT: 23,
+    exp.DType.FLOAT: 700,
+    exp.DType.DOUBLE: 701,
+    exp.DType.DATE: 1082,
+    exp.DType.TIMESTAMP: 1114,
+    exp.DType.TIMESTAMPTZ: 1184,
+    exp.DType.DECIMAL: 1700,
+}
+"""PostgreSQL's numbers of types."""
+
+
 def in_lakes_words(sql: str, connected_to: str) -> str | None:
     """Return a statement of PostgreSQL's as a lake reads it, None where no form is PostgreSQL's alone.
 
@@ -375,6 +407,22 @@ def _exploded(node: exp.Expr) -> exp.Expr:
     return made("explode(sequence(_1, _2, _3))", parts | {"_3": _as_length(step)})
 
 
+def _counted(node: exp.Expr) -> exp.Expr:
+    """Return LIMIT and OFFSET without casts of their number; of NULL, which is none, as PostgreSQL does."""
+    value = node.expression
+    while isinstance(value, exp.Cast | exp.Paren):
+        value = value.this
+    if isinstance(value, exp.Null):
+        value = exp.Literal.number(_ALL if isinstance(node, exp.Limit) else 0)
+    if value is node.expression or not isinstance(value, exp.Literal):
+        return node
+    return type(node)(expression=value.copy())
+
+
+_ALL = 2**31 - 1
+"""More rows than a result may have."""
+
+
 def _minus(node: exp.Expr) -> exp.Expr:
     """Return the days between two dates, where a lake has a length of time."""
     sides = node.this.unnest(), node.expression.unnest()
@@ -396,6 +444,8 @@ _FORMS: Mapping[type[exp.Expr], Form] = {
     exp.EQ: _compared,
     exp.NEQ: _compared,
     exp.RegexpILike: _matches,
+    exp.Limit: _counted,
+    exp.Offset: _counted,
     exp.Sub: _minus,
     exp.SimilarTo: _similar,
     exp.TimestampTrunc: _truncated,

@@ -21,7 +21,7 @@ from lakestream.server.postgres.catalog import VERSION, Catalog, State, Visit, i
 from lakestream.server.postgres.copying import copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import problem_told, refusal, told
-from lakestream.server.postgres.forms import in_lakes_words
+from lakestream.server.postgres.forms import in_lakes_words, types_told
 from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
 from lakestream.server.postgres.values import told_rows
 from lakestream.server.postgres.wording import filled, parameters, split, worded
@@ -139,7 +139,11 @@ class LakeSession(BaseSession):
         if own is not None:
             return own
         count = parameters(text)
-        kinds = [kind or TEXT for kind in [*param_oids, *[None] * count][:count]]
+        known = types_told(text) if count and not all([*param_oids, *[None] * count][:count]) else {}
+        kinds = [
+            kind or known.get(number, TEXT)
+            for number, kind in enumerate([*param_oids, *[None] * count][:count], 1)
+        ]
         if copy_statement(text) is not None:
             raise refusal(
                 "0A000", "NOT_SUPPORTED: COPY with parameters, or prepared", "COPY as a plain query"

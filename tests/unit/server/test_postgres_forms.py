@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakestream.language import parse_script
-from lakestream.server.postgres.forms import in_lakes_words
+from lakestream.server.postgres.forms import in_lakes_words, types_told
 
 FORMS = [
     ("extract(epoch from ts)", "(UNIX_MICROS(CAST(ts AS TIMESTAMP)) / 1000000)"),
@@ -131,3 +131,35 @@ def test_a_query_with_such_forms_is_a_lakes(said: str, meant: str) -> None:
 )
 def test_other_statements_stay_as_they_are(sql: str) -> None:
     assert in_lakes_words(sql, "main") is None
+
+
+TYPE_NUMBERS = {
+    "boolean": 16,
+    "bigint": 20,
+    "smallint": 21,
+    "int": 23,
+    "real": 700,
+    "float8": 701,
+    "date": 1082,
+    "timestamp": 1114,
+    "timestamptz": 1184,
+    "numeric": 1700,
+    "numeric(10, 2)": 1700,
+    "text": 25,
+}
+
+
+@pytest.mark.parametrize("kind", TYPE_NUMBERS)
+def test_a_cast_tells_the_type_of_a_parameter(kind: str) -> None:
+    for form in ("$1::{}", "CAST($1 AS {})", "coalesce($1::{}, NULL)"):
+        told = types_told(f"SELECT {form.format(kind)} AS x, $2 AS y FROM power LIMIT $3")
+        assert (told.get(1, 25), told.get(2), told[3]) == (TYPE_NUMBERS[kind], None, 20)
+
+
+@pytest.mark.parametrize("kind", ["int", "bigint", "numeric"])
+@pytest.mark.parametrize(("given", "meant"), [("0", "0"), ("5", "5"), ("NULL", None)])
+def test_a_limit_is_the_number_within_its_cast(kind: str, given: str, meant: str | None) -> None:
+    for form in ("{}::{}", "CAST({} AS {})", "({}::{})"):
+        number = form.format(given, kind)
+        said = in_lakes_words(f"SELECT n FROM t LIMIT {number} OFFSET {number}", "main")
+        assert said == f"SELECT n FROM t LIMIT {meant or 2**31 - 1} OFFSET {meant or 0}"

@@ -312,3 +312,9 @@ def test_what_has_no_effect_is_said(ada: psycopg.Connection[Any]) -> None:
     ada.execute("SET datestyle TO ISO, MDY")
     assert len(notices) == 2
     assert all("has no effect" in str(said) for said in notices)
+
+
+def test_what_a_pool_resets_a_connection_by_is_done(ada: psycopg.Connection[Any]) -> None:
+    ada.execute("SET statement_timeout = '1min'")
+    ada.execute("SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL;")
+    assert ada.execute("SHOW statement_timeout").fetchone() == ("0",)
