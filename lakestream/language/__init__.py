@@ -21,7 +21,7 @@ DIALECTS = ("tdengine", "iotdb", "ekuiper")
 
 # `SHOW STREAMS` must answer at once: it is read without loading the SQL parser.
 _SHOW_STREAMS = re.compile(
-    r"\s*SHOW\s+(?:([A-Za-z][A-Za-z0-9_]*)\s*\.\s*)?STREAMS\s*;?\s*", re.IGNORECASE | re.ASCII
+    r"\s*+SHOW\s++(?:([A-Za-z][A-Za-z0-9_]*+)\s*+\.\s*+)?STREAMS\s*+;?\s*", re.IGNORECASE | re.ASCII
 )
 
 

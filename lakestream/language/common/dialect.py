@@ -32,7 +32,7 @@ _SPARK_KEYWORDS: dict[str, TokenType] = {
     # Jinja's block marks are no part of SQL, and nothing may swallow the rest of a statement unread.
     if "{" not in word and "}" not in word and kind not in (TokenType.COMMAND, TokenType.HINT)
 }
-_PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
+_PLAIN_NUMBER = re.compile(r"[0-9]*+\.?[0-9]*+([eE][+-]?[0-9]++)?")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sqlglot import exp
+from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
@@ -29,7 +30,23 @@ class Interpolation(exp.Expression):
     }
 
 
-class InterpolationParser(SparkParser):
+class ShortIntervals(Parser):
+    """A parser that looks into no interval of more characters than one is written with.
+
+    What sqlglot finds in one takes the square of its length.
+    """
+
+    def _parse_interval(self, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
+        for token in (self._curr, self._next):
+            if token and token.token_type is TokenType.STRING and len(token.text) > _LONGEST_INTERVAL:
+                self.raise_error("an interval of so many characters", token)
+        return super()._parse_interval(*args, **named)
+
+
+_LONGEST_INTERVAL = 200
+
+
+class InterpolationParser(ShortIntervals, SparkParser):
     """Spark's parser, and the clause of INTERP behind WHERE and PARTITION BY."""
 
     def _parse_table_alias(self, alias_tokens=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202

@@ -16,7 +16,13 @@ from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.common.source import Source, place_of
 from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.iotdb.functions import AGGREGATES, CAST_TYPES, SCALARS
-from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_node, span_of, written_moment
+from lakestream.language.iotdb.literals import (
+    WORD_CHARACTERS,
+    is_before_star,
+    read_node,
+    span_of,
+    written_moment,
+)
 from lakestream.language.iotdb.paths import ANY_NODE, ROOT, Path
 from lakestream.language.model import Fragment
 from lakestream.language.reading.identifiers import take_identifier
@@ -40,7 +46,7 @@ _SPARK_KEYWORDS = {"REGEXP": "RLIKE", "CONTAINS": "IN"}
 _UNBUILT = frozenset({"DISTINCT"})
 _OPERATORS = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT", "==": "="}
 _FUSED = frozenset("<>=!|&")
-_PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
+_PLAIN_NUMBER = re.compile(r"[0-9]*+\.?[0-9]*+([eE][+-]?[0-9]++)?")
 _OPERAND = re.compile(r"_([pf])(\d+)\b")
 _ATTRIBUTE = re.compile(r"'([^'\\]*)' = '([^'\\]*)'")
 _TAKEN = re.compile(r"\b_(time|keep)\b")
@@ -306,7 +312,7 @@ class _Scan:
         reader = self.reader
         words, at = reader.words, reader.at
         end = at + 1
-        while end < len(words) and words[end].start == words[end - 1].end and not words[end].is_symbol("*"):
+        while end < len(words) and words[end].start == words[end - 1].end and is_before_star(words[end]):
             end += 1
         if end < len(words) and words[end].is_symbol("*") and _is_factor(words, end):
             before = Reader(reader.source, words[:end])

@@ -73,6 +73,11 @@ def read_node(reader: Reader, what: str, *, wildcards: bool = False, placeholder
     return _checked(reader, first, "".join(word.text for word in words), wildcards, placeholders)
 
 
+def is_before_star(word: Word) -> bool:
+    """Return whether a word may be a part of a node, and is no star."""
+    return _is_part(word) and not word.is_symbol("*")
+
+
 def _is_part(word: Word) -> bool:
     if word.kind is Kind.SYMBOL:
         return word.text in _NODE_SYMBOLS

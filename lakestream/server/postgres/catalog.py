@@ -18,10 +18,13 @@ import sqlglot
 from pg_mimic import ARRAY_OID
 from pg_mimic import types as pg
 from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.postgres import PostgresParser
 
 from lakestream import __version__
 from lakestream.lake import workspace_of
+from lakestream.language.common.interpolation import ShortIntervals
 from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.server.postgres.failing import refusal
 from lakestream.server.postgres.values import type_number
@@ -137,10 +140,17 @@ def seen(lake: Lake, principal: Principal) -> Seen:
     return Seen(databases, tuple(info for name in databases for info in catalog.tables(name)))
 
 
+class _Asked(Postgres):
+    """PostgreSQL's own grammar."""
+
+    class Parser(ShortIntervals, PostgresParser):
+        """Its parser."""
+
+
 def parsed(sql: str) -> exp.Query | None:
     """Return a query as a tree, None for what is none, or none of PostgreSQL's."""
     try:
-        tree = sqlglot.parse_one(_AS_WORD.sub(r'as "\1"', sql), read="postgres")
+        tree = sqlglot.parse_one(_AS_WORD.sub(r'as "\1"', sql), read=_Asked)
     except SqlglotError:
         return None
     return tree if isinstance(tree, exp.Query) else None

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _COPY = re.compile(
-    r"copy\s+(?:\((?P<query>.+)\)|(?P<table>[^\s(]+)\s*(?:\((?P<columns>[^)]*)\))?)"
-    r"\s+to\s+stdout\b\s*(?P<options>.*)",
+    r"copy\s++(?:\((?P<query>.+)\)|(?P<table>[^\s(]++)(?:\s*+\((?P<columns>[^)]*+)\))?)"
+    r"\s++to\s++stdout\b\s*+(?P<options>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _OPTION = re.compile(

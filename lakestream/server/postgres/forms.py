@@ -15,6 +15,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.parsers.postgres import PostgresParser
 
 from lakestream.language.common.dialect import SparkFunctions, TDengine
+from lakestream.language.common.interpolation import ShortIntervals
 from lakestream.language.common.templates import made, put_in_place
 from lakestream.server.postgres.catalog import as_named, elements
 from lakestream.server.postgres.failing import refusal
@@ -33,7 +34,7 @@ def _cut(arguments: list[exp.Expr]) -> exp.Expr:
     return node
 
 
-class _Parser(PostgresParser):
+class _Parser(ShortIntervals, PostgresParser):
     """PostgreSQL's grammar, in which functions are those of a lake."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
@@ -61,8 +62,8 @@ _UNITS = (
     ("month", r"mons?|months?"),
     ("year", r"y|yrs?|years?"),
 )
-_LENGTH = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
-_PLAIN = re.compile(rf"(\s*[+-]?[\d.]+\s+({'|'.join(unit for unit, _ in _UNITS)})s?\b)+\s*", re.IGNORECASE)
+_LENGTH = re.compile(r"(?<![\d.])([+-]?\d++(?:\.\d++)?)\s*+([a-z]++)", re.IGNORECASE)
+_PLAIN = re.compile(rf"(\s*+[+-]?[\d.]++\s++({'|'.join(unit for unit, _ in _UNITS)})s?\b)+\s*", re.IGNORECASE)
 """An interval as a lake has it."""
 _MONDAY = "TIMESTAMP '2000-01-03 00:00:00'"
 """What TimescaleDB counts its buckets from."""

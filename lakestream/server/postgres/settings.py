@@ -36,7 +36,7 @@ _TRANSACTION = re.compile(
     re.IGNORECASE,
 )
 _MODE = re.compile(r"\bread\s+(?P<mode>only|write)\b", re.IGNORECASE)
-_OPTION = re.compile(r"(?:-c\s*|--)(?P<name>[\w.-]+)=(?P<value>(?:\\.|\S)*)")
+_OPTION = re.compile(r"(?:-c\s*+|--)(?P<name>[\w.-]++)=(?P<value>(?:\\.|\S)*)")
 _SPECIAL = {"time zone": _TIME_ZONE, "names": "client_encoding"}
 _AS_THEY_ARE = {
     "client_encoding": ("UTF8", {"utf8", "utf-8", "unicode", "sql_ascii"}),

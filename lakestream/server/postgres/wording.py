@@ -22,14 +22,14 @@ _PARTS = re.compile(
   | (?P<path> (?: "(?:[^"]|"")*" \. ){2} "(?:[^"]|"")*" )
   | (?P<name> "(?:[^"]|"")*" )
   | (?P<own> `(?:[^`]|``)*` )
-  | (?P<comment> --[^\n]* | /\*.*?\*/ )
+  | (?P<comment> --[^\n]* | /\*(?:.*?\*/|.*) )
   | (?P<parameter> \$\d+ )
   | (?P<end> ; )
     """,
     re.VERBOSE | re.DOTALL,
 )
 _NAME = re.compile(r'"((?:[^"]|"")*)"')
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?")
 _BOOLEANS = {"t": "TRUE", "true": "TRUE", "f": "FALSE", "false": "FALSE"}
 _BOOL, _NUMBERS = 16, frozenset({20, 21, 23, 26, 700, 701, 1700})
 _TIMES = {1082: "DATE", 1114: "TIMESTAMP_NTZ", 1184: "TIMESTAMP"}

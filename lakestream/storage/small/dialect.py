@@ -215,7 +215,7 @@ _CASTS = {
 _OWN = "_ls_"
 """What no column of a user's begins with."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
-_NUMERIC_TEXT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_NUMERIC_TEXT = re.compile(r"\s*+[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?\s*")
 
 
 def duckdb_sql(text: str, *, many: bool = False) -> DuckQuery:

@@ -35,7 +35,7 @@ FILE_BYTES = 2 * 1024 * 1024
 the place of another one costs its whole file."""
 
 _log = logging.getLogger(__name__)
-_INTERVAL_PART = re.compile(r"(\d+)\s*(week|day|hour|minute|second|millisecond|microsecond)s?\b\s*")
+_INTERVAL_PART = re.compile(r"(?<!\d)(\d++)\s*+(week|day|hour|minute|second|millisecond|microsecond)s?\b\s*+")
 _FILES_KEPT = ("delta.deletedFileRetentionDuration", "7 days")
 _LOG_KEPT = ("delta.logRetentionDuration", "30 days")
 _SPARK_ONLY = frozenset({"columnMapping", "deletionVectors"})
