@@ -52,6 +52,7 @@ _KINDS = {
     TokenType.NUMBER: Kind.NUMBER,
 }
 _TOKENIZER = WordTokenizer()
+_LONGEST_NUMBER = 1_000
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 _OPENING = re.compile(r"--|/\*|['\"`]")
 _LINE_BREAK = re.compile(r"[\r\n]")
@@ -63,7 +64,8 @@ def read_words(source: Source, within_words: re.Pattern[str] | None = None) -> l
     ``within_words`` matches a further character that a word may hold.
 
     Raises StatementError with the place: UNCLOSED for a quote, back-tick or comment without its end,
-    BAD_CHARACTER for what may stand only within quotes (else anything beyond ASCII, other digits too).
+    BAD_CHARACTER for what may stand only within quotes (else anything beyond ASCII, other digits too),
+    BAD_NUMBER for one of very many digits.
     """
     source.refuse_characters()
     text = source.text
@@ -109,6 +111,10 @@ def _check_between(
         plain = within_words.sub("_", word.text) if within_words else word.text
         if word.kind not in (Kind.STRING, Kind.NAME) and not plain.isascii():
             raise _stray(source, text, word.start + next(i for i, c in enumerate(plain) if not c.isascii()))
+        if word.kind is Kind.NUMBER and len(word.text) > _LONGEST_NUMBER:
+            place = source.place(word.start, word.end)
+            hint = f"at most {_LONGEST_NUMBER:,} characters"
+            raise StatementError("BAD_NUMBER", "the number is too long", hint=hint, place=place)
         if word.kind is Kind.WORD and not plain.isidentifier():
             raise StatementError(
                 "BAD_CHARACTER",

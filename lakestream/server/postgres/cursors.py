@@ -33,6 +33,7 @@ _STEP = re.compile(
     rf"(?:(?:from|in)\s+)?{_NAME}\s*",
     re.IGNORECASE,
 )
+_MOST_DIGITS = 18
 _CLOSE = re.compile(rf"close\s+{_NAME}\s*", re.IGNORECASE)
 _OF_CURSORS = re.compile(r"(declare|fetch|move|close)\b", re.IGNORECASE)
 
@@ -86,6 +87,8 @@ def _plain(name: str) -> str:
 def _count(way: str) -> int | None:
     last = way.lower().split()[-1]
     if last.isdigit():
+        if len(last) > _MOST_DIGITS:
+            raise refusal("22003", f"{last[:_MOST_DIGITS]}… rows are more than can be counted")
         return int(last)
     return None if last == "all" else 1
 

@@ -34,6 +34,7 @@ _BOOLEANS = {"t": "TRUE", "true": "TRUE", "f": "FALSE", "false": "FALSE"}
 _BOOL, _NUMBERS = 16, frozenset({20, 21, 23, 26, 700, 701, 1700})
 _TIMES = {1082: "DATE", 1114: "TIMESTAMP_NTZ", 1184: "TIMESTAMP"}
 """The types of parameters whose values are no texts, by PostgreSQL's numbers."""
+_MOST_PARAMETERS, _DIGITS = 65_535, 20
 
 
 def split(sql: str) -> list[str]:
@@ -48,8 +49,14 @@ def split(sql: str) -> list[str]:
 
 def parameters(sql: str) -> int:
     """Return how many parameters a statement has: the highest number of one."""
-    numbers = (int(part[0][1:]) for part in _PARTS.finditer(sql) if part.lastgroup == "parameter")
+    numbers = (_number(part[0]) for part in _PARTS.finditer(sql) if part.lastgroup == "parameter")
     return max(numbers, default=0)
+
+
+def _number(parameter: str) -> int:
+    if len(parameter) > _DIGITS or (number := int(parameter[1:])) > _MOST_PARAMETERS:
+        raise refusal("54000", f"a statement has at most {_MOST_PARAMETERS:,} parameters")
+    return number
 
 
 def worded(
@@ -95,7 +102,7 @@ def _worded(sql: str, literals: Sequence[str], connected_to: str) -> Iterator[st
 
 
 def _value(parameter: str, literals: Sequence[str]) -> str:
-    number = int(parameter[1:])
+    number = _number(parameter)
     if not 1 <= number <= len(literals):
         raise refusal("42P02", f"there is no value for the parameter {parameter}")
     return literals[number - 1]

@@ -389,6 +389,24 @@ def test_the_lakes_own_tables_are_asked_of_the_lake(ada: psycopg.Connection[Any]
 @pytest.mark.parametrize(
     ("asked", "refused"),
     [
+        (f"SELECT ${'9' * 5000}", "54000"),
+        ("SELECT $99999999999", "54000"),
+        (f"FETCH {'9' * 5000} FROM a", "22003"),
+        (f"SELECT round(watts, {'9' * 5000}) FROM power", "42000"),
+        (f"SELECT {'9' * 5000}", "42000"),
+    ],
+)
+def test_numbers_of_very_many_digits_are_refused(
+    ada: psycopg.Connection[Any], asked: str, refused: str
+) -> None:
+    with pytest.raises(psycopg.Error) as error:
+        ada.execute(asked)
+    assert error.value.sqlstate == refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
         *((f"SELECT * FROM pg_catalog.pg_class, {one}", "42883") for one in OF_DUCKDB),
         *((f"SELECT {one} FROM pg_catalog.pg_class", "42883") for one in OF_DUCKDB),
         ("SELECT * FROM pg_catalog.pg_class, '/etc/hostname'", "42P01"),
