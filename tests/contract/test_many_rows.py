@@ -20,7 +20,6 @@ from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession, large_room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
@@ -142,12 +141,12 @@ def test_what_is_refused_half_way_is_computed_from_the_start(
     given, refused, answered = commits(late=True), [0], SmallSession.answered
     expected = outputs(tmp_path / "few", given, {}, ARROW)
 
-    def refusing(session: SmallSession, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
+    def refusing(session: SmallSession, sql: str, *more: Any, **named: Any) -> pa.Table:
         if session.room.inlines and not isinstance(session, Standin):
             refused[0] += 1
             if refused[0] % every == 0:
                 raise NotExactError("half way", always=False)
-        return answered(session, sql, done)
+        return answered(session, sql, *more, **named)
 
     monkeypatch.setattr(SmallSession, "answered", refusing)
     monkeypatch.setattr(Workspace, "session", property(Standin))

@@ -16,7 +16,8 @@ from sqlglot.errors import SqlglotError
 
 from lakestream.language.common.templates import put_in_place
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.hashing import hash_of_truth
+from lakestream.storage.small.functions.hashing import hash_of_truth
+from lakestream.storage.small.functions.zones import is_region
 from lakestream.storage.small.kinds import (
     CHECKS,
     DOUBLE,
@@ -32,7 +33,6 @@ from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
 from lakestream.storage.small.ordering import order_windows, sort_once
 from lakestream.storage.small.rewritten import DuckQuery, marked
-from lakestream.storage.small.zones import is_region
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,9 +9,9 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.small.hashing import INSTANT, hashes
-from lakestream.storage.small.jsons import json_values
-from lakestream.storage.small.zones import instants, local_times
+from lakestream.storage.small.functions.hashing import INSTANT, hashes
+from lakestream.storage.small.functions.jsons import json_values
+from lakestream.storage.small.functions.zones import instants, local_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ _MACROS = {
     **{f'"{word}"()': f"ls_fail('{word} is not a column')" for word in _WORDS},
     # What makes sure of a kind, where the text does not tell it.
     "ls_whole(x)": _only(*_WHOLE),
-    "ls_number(x)": _only(*_WHOLE, "DOUBLE"),
+    "ls_number(x)": _only(*_WHOLE, "DOUBLE", "FLOAT"),
     # Spark cuts the fraction off, and holds what is too large for its type by rules that are left to it.
     "ls_integral(x)": (
         "CASE WHEN typeof(x) = 'DOUBLE' THEN CAST(trunc(CAST(x AS DOUBLE)) AS HUGEINT) "

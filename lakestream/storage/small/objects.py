@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.jsons import json_text
+from lakestream.storage.small.functions.jsons import json_text
 
 
 def json_object(node: exp.Expr) -> exp.Expr:

@@ -160,6 +160,6 @@ def _code() -> bytes:
 
     version: str = sqlglot.__version__  # type: ignore[attr-defined]  # it is in no list of names
     digest = hashlib.sha256(version.encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.digest()

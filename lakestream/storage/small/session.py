@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     _Key = tuple[str, pa.Schema, int]
+    _Passed = frozenset[tuple[str, str]]
+    _Columns = tuple[_Passed, frozenset[str]]
 
 _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
@@ -48,6 +50,9 @@ _MET = re.compile(
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
 )
 """A check of a type that is met, where plans show it as it is written: in conditions on groups."""
+_NOTHING: _Passed = frozenset()
+_MADE = re.compile(r"\bnull as (decimal|float)\b", re.IGNORECASE)
+"""A column of a type that is only passed on, which nothing is in."""
 _ENDED = re.compile(
     r"\AQuery interrupted\Z|Python exception occurred while executing the UDF: KeyboardInterrupt"
 )
@@ -136,6 +141,7 @@ class SmallSession:
         self._relations: dict[_Key, _Relation] = {}
         self._views: dict[str, str] = {}
         self._held: dict[str, list[_Relation]] = {}
+        self._columns: dict[str, _Columns] = {}
         self._prepared: OrderedDict[str, _Prepared] = OrderedDict()
         self._number = count()
 
@@ -152,25 +158,38 @@ class SmallSession:
 
     def query(self, text: str, views: Mapping[str, str]) -> SmallFrame:
         """Return the rows of a query over relations, which are given as SQL of DuckDB."""
-        sql = rewritten(text, many=self.room.inlines).over(views)
-        return SmallFrame(self, sql) if self.room.inlines else SmallFrame(self, sql, self.answered(sql))
+        sql, passed = self._said_in_duckdb(text, views)
+        return SmallFrame(self, sql, None if self.room.inlines else self.answered(sql, passed=passed), passed)
+
+    def _said_in_duckdb(self, text: str, views: Mapping[str, str]) -> tuple[str, _Passed]:
+        """Return a query for DuckDB, and its columns of the types that are only passed on."""
+        columns, passed = {name: self._columns[name] for name in views if name in self._columns}, _NOTHING
+        if any(one for one, _ in columns.values()) or _MADE.search(text):
+            from lakestream.storage.small.passing import passed_on
+
+            looked = passed_on(text, tuple((name, *columns[name]) for name in sorted(columns)))
+            text, passed = looked.text, looked.columns
+        return rewritten(text, many=self.room.inlines).over(views), passed
 
     def frame(self, rows: pa.Table) -> SmallFrame:
         """Return Arrow rows as a frame; raises NotExactError for types that are not on the list."""
-        _check_types(rows.schema)
+        _check_types(rows.schema, _columns_of(rows.schema)[0])
         return SmallFrame(self, "", rows)
 
-    def register(self, name: str, rows: pa.Table | str) -> None:
+    def register(self, name: str, rows: pa.Table | str, passed: _Passed = _NOTHING) -> None:
         """Register rows, or the query of DuckDB that gives them, under a name, in place of what had it."""
-        self._views[name] = self.said(name, rows)
+        self._views[name] = self.said(name, rows, passed)
 
-    def said(self, name: str, rows: pa.Table | str) -> str:
+    def said(self, name: str, rows: pa.Table | str, passed: _Passed = _NOTHING) -> str:
         """Return how queries of DuckDB say rows, which are there until :meth:`clear`, or a query.
 
         Where views are not computed at once, the rows before them of this name stay for those that say them.
+        ``passed`` are the columns of a query that are only to be passed on.
         """
         if isinstance(rows, str):
+            self._columns[name] = passed, frozenset()
             return f"({rows})"
+        self._columns[name] = _columns_of(rows.schema)
         held = self._held.setdefault(name, [])
         key = (name, rows.schema, len(held) if self.room.inlines else 0)
         relation = self._relations.get(key)
@@ -191,6 +210,7 @@ class SmallSession:
         """Let go of views, and of the rows that they hold: what reads them has been computed."""
         for name in names:
             self._views.pop(name, None)
+            self._columns.pop(name, None)
             for relation in self._held.pop(name, ()):
                 relation.empty()
 
@@ -213,17 +233,17 @@ class SmallSession:
             is_read = True
             done()
 
-        sql, frugal = rewritten(text, many=self.room.inlines).over(self._views), self._frugal
+        (sql, passed), frugal = self._said_in_duckdb(text, self._views), self._frugal
         frugal.share(self._relations)
         frugal.limit(sum(held.rows.nbytes for relations in self._held.values() for held in relations))
         try:
-            return frugal.answered(sql, computed)
+            return frugal.answered(sql, computed, passed)
         except NotExactError as why:
             if is_read or not isinstance(why.__cause__, duckdb.OutOfMemoryException):
                 raise
         finally:
             frugal.end_threads()
-        return self.answered(sql, done)
+        return self.answered(sql, done, passed)
 
     @cached_property
     def _frugal(self) -> SmallSession:
@@ -256,15 +276,18 @@ class SmallSession:
         if "_frugal" in self.__dict__:
             self.__dict__.pop("_frugal").close()
 
-    def answered(self, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
+    def answered(
+        self, sql: str, done: Callable[[], None] | None = None, passed: _Passed = _NOTHING
+    ) -> pa.Table:
         """Return the rows of a query of DuckDB; raises NotExactError, BusyError INTERRUPTED.
 
-        ``done`` is called when they are computed, and before they are handed over.
+        ``done`` is called when they are computed, and before they are handed over; ``passed`` are its columns
+        that may be DECIMAL or FLOAT.
         """
         import duckdb
 
         try:
-            return self._run(sql, done)
+            return self._run(sql, passed, done)
         except duckdb.InterruptException:
             raise BusyError("INTERRUPTED", "the statement was interrupted") from None
         except (duckdb.Error, RuntimeError) as error:
@@ -272,28 +295,28 @@ class SmallSession:
                 raise KeyboardInterrupt from error
             raise _refusal(error) from error
 
-    def _run(self, sql: str, done: Callable[[], None] | None) -> pa.Table:
+    def _run(self, sql: str, passed: _Passed, done: Callable[[], None] | None) -> pa.Table:
         if sql not in self._prepared:
             self._prepared[sql] = self._planned(sql)
         self._prepared.move_to_end(sql)
         try:
-            return self._executed(self._prepared[sql], done)
+            return self._executed(self._prepared[sql], passed, done)
         except BaseException:
             # What it had computed, in memory and in files, would stay with it.
             self._forget(sql)
             raise
 
-    def _executed(self, prepared: _Prepared, done: Callable[[], None] | None) -> pa.Table:
+    def _executed(self, prepared: _Prepared, passed: _Passed, done: Callable[[], None] | None) -> pa.Table:
         answer = self.connection.execute(f"EXECUTE {prepared.name}")
         if done is not None:
             done()
         kinds = [str(column[1]) for column in answer.description or ()] if prepared.schema is None else []
         try:
             if self.room.inlines:
-                return _in_pieces(answer.to_arrow_reader(_PIECE_ROWS), prepared, kinds)
+                return _in_pieces(answer.to_arrow_reader(_PIECE_ROWS), prepared, kinds, passed)
             rows: pa.Table = answer.to_arrow_table()
             if prepared.schema is None:
-                prepared.schema = _schema_of(rows.schema, kinds)
+                prepared.schema = _schema_of(rows.schema, kinds, passed)
             return rows if rows.schema.equals(prepared.schema) else rows.cast(prepared.schema)
         except ValueError as error:
             raise NotExactError(f"a sum beyond BIGINT: {error}", always=False) from error
@@ -347,15 +370,18 @@ class SmallFrame:
     ``sql`` is the query that gives the rows, which are computed when they are looked at first.
     """
 
-    def __init__(self, session: SmallSession, sql: str, rows: pa.Table | None = None) -> None:
+    def __init__(
+        self, session: SmallSession, sql: str, rows: pa.Table | None = None, passed: _Passed = _NOTHING
+    ) -> None:
         self.sparkSession = session
         self._sql = sql
+        self._passed = passed
         self._known = rows
 
     @property
     def _rows(self) -> pa.Table:
         if self._known is None:
-            self._known = self.sparkSession.answered(self._sql)
+            self._known = self.sparkSession.answered(self._sql, passed=self._passed)
         return self._known
 
     @property
@@ -382,7 +408,7 @@ class SmallFrame:
 
     def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802 - Spark's name
         """Register the rows under a name."""
-        self.sparkSession.register(name, self._said)
+        self.sparkSession.register(name, self._said, self._passed)
 
     def coalesce(self, _partitions: int) -> SmallFrame:
         """Return the frame: it is of one partition."""
@@ -412,7 +438,7 @@ class SmallFrame:
         return SmallFrame(self.sparkSession, "", pa.concat_tables([self._rows, theirs]))
 
     def _asked(self, sql: str) -> SmallFrame:
-        return self.sparkSession.query(sql, {_SELF: self.sparkSession.said(_SELF, self._said)})
+        return self.sparkSession.query(sql, {_SELF: self.sparkSession.said(_SELF, self._said, self._passed)})
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
         raise NotThereError(f"DataFrame.{name}")
@@ -421,7 +447,9 @@ class SmallFrame:
 _SELF = "ls_self"
 
 
-def _in_pieces(reader: pa.RecordBatchReader, prepared: _Prepared, kinds: Sequence[str]) -> pa.Table:
+def _in_pieces(
+    reader: pa.RecordBatchReader, prepared: _Prepared, kinds: Sequence[str], passed: _Passed
+) -> pa.Table:
     """Return many rows, of which no more than a piece are here twice.
 
     What DuckDB gives of a piece stays, all columns, as long as one column does: each is copied.
@@ -429,7 +457,7 @@ def _in_pieces(reader: pa.RecordBatchReader, prepared: _Prepared, kinds: Sequenc
     import pyarrow as pa
 
     if prepared.schema is None:
-        prepared.schema = _schema_of(reader.schema, kinds)
+        prepared.schema = _schema_of(reader.schema, kinds, passed)
     memory, pieces = pa.default_cpu_memory_manager(), []
     for batch in reader:
         columns = [
@@ -440,12 +468,12 @@ def _in_pieces(reader: pa.RecordBatchReader, prepared: _Prepared, kinds: Sequenc
     return pa.Table.from_batches(pieces, prepared.schema)
 
 
-def _schema_of(answer: pa.Schema, kinds: Sequence[str]) -> pa.Schema:
+def _schema_of(answer: pa.Schema, kinds: Sequence[str], passed: _Passed) -> pa.Schema:
     """Return the columns that Spark gives for an answer; raises NotExactError for what it gives otherwise."""
     if len({*answer.names}) < len(answer.names):
         raise NotExactError("columns of one name", always=False)
     schema = as_spark(answer, kinds)
-    _check_types(schema)
+    _check_types(schema, passed)
     return schema
 
 
@@ -474,9 +502,25 @@ def _as_spark(kind: pa.DataType, *, is_wide: bool) -> pa.DataType:
     return pa.int64() if is_wide and kind.equals(pa.decimal128(38, 0)) else kind
 
 
-def _check_types(schema: pa.Schema) -> None:
+def _columns_of(schema: pa.Schema) -> _Columns:
+    """Return the columns of rows that are only to be passed on, and the names of the others."""
+    spelled = [(field.name.lower(), _passed_type(field.type)) for field in schema]
+    passed = frozenset((name, kind) for name, kind in spelled if kind is not None)
+    return passed, frozenset(name for name, kind in spelled if kind is None)
+
+
+def _passed_type(kind: pa.DataType) -> str | None:
+    """Return Spark's name of a type whose values are only passed on; None for others."""
+    import pyarrow.types as kinds
+
+    if kinds.is_decimal128(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return "float" if kinds.is_float32(kind) else None
+
+
+def _check_types(schema: pa.Schema, passed: _Passed) -> None:
     for field in schema:
-        if not _is_exact(field.type):
+        if not _is_exact(field.type) and (field.name.lower(), _passed_type(field.type)) not in passed:
             raise NotExactError(f"a column of {field.type}")
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from lakestream.storage.small.hashing import INSTANT, hashes
+from lakestream.storage.small.functions.hashing import INSTANT, hashes
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAYOUT = {"BIGINT": "<q", INSTANT: "<q"}

@@ -7,6 +7,7 @@ import resource
 import signal
 import threading
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -281,10 +282,81 @@ def test_structs_are_ordered_where_no_field_is_null(session: SmallSession) -> No
     assert not refused.value.always
 
 
-@pytest.mark.parametrize("kind", [pa.float32(), pa.decimal128(10, 2), pa.timestamp("us"), pa.binary()])
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float32()), pa.decimal256(50, 2), pa.timestamp("us"), pa.binary()]
+)
 def test_types_off_the_list_are_left_to_spark(session: SmallSession, kind: pa.DataType) -> None:
     with pytest.raises(NotExactError):
         session.frame(pa.table({"a": pa.nulls(1, kind)}))
+
+
+@pytest.fixture
+def prices(session: SmallSession) -> Iterator[SmallSession]:
+    """A session with a DECIMAL and a FLOAT, beside columns of other tables."""
+    values = {
+        "p": pa.array([Decimal("1.50"), None], pa.decimal128(10, 2)),
+        "f": pa.array([0.1, 2], pa.float32()),
+    }
+    session.register("prices", pa.table({"l": pa.array([1, 2], pa.int64()), **values}))
+    session.register("others", pa.table({"m": pa.array([1, 2], pa.int64()), "P": pa.array([1.5, 2.5])}))
+    session.register("wide", pa.table({"w": pa.array([None], pa.decimal128(38, 30))}))
+    yield session
+    session.clear()
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT p, f FROM prices WHERE p >= 1.5", [(Decimal("1.50"), 0.10000000149011612)]),
+        ("SELECT l FROM prices WHERE f = 0.1", []),
+        ("SELECT l FROM prices WHERE f > 0.1 ORDER BY f DESC", [(2,), (1,)]),
+        ("SELECT max(p) AS x, count(f) AS n FROM prices", [(Decimal("1.50"), 2)]),
+        ("SELECT CAST(NULL AS DECIMAL(5, 1)) AS x", [(None,)]),
+        ("SELECT CAST(p AS DECIMAL(10, 2)) AS q FROM prices WHERE l = 1", [(Decimal("1.50"),)]),
+        ("SELECT x FROM (SELECT p AS x FROM prices) AS e WHERE x IN (1.5, 2)", [(Decimal("1.50"),)]),
+        ("SELECT p AS x, count(*) AS n FROM prices GROUP BY p ORDER BY x", [(None, 1), (Decimal("1.50"), 1)]),
+    ],
+)
+def test_decimals_and_floats_are_passed_on(prices: SmallSession, sql: str, rows: list[Any]) -> None:
+    assert [tuple(row.values()) for row in prices.sql(sql).toArrow().to_pylist()] == rows
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT p + 1 AS x FROM prices",
+        "SELECT sum(p) AS x FROM prices",
+        "SELECT avg(f) AS x FROM prices",
+        "SELECT l * 1.5 AS p FROM prices",
+        "SELECT coalesce(p, 0.5) AS p FROM prices",
+        "SELECT DISTINCT f FROM prices",
+        "SELECT f AS x, count(*) AS n FROM prices GROUP BY 1",
+        "SELECT p FROM prices UNION ALL SELECT m FROM others",
+        "SELECT * FROM prices UNION ALL SELECT * FROM prices",
+        "SELECT l FROM prices WHERE l > (SELECT max(p) FROM prices)",
+        "SELECT l FROM prices WHERE p > f",
+        "SELECT l FROM prices WHERE p > 1e0",
+        "SELECT l FROM prices WHERE p > l",
+        "SELECT l FROM prices WHERE f > 16777217",
+        "SELECT w FROM wide WHERE w > 1",
+        "SELECT q FROM (SELECT p FROM prices) AS e(q)",
+        "SELECT prices.p FROM prices JOIN others ON m = l",
+        "SELECT l FROM prices AS a JOIN prices AS b USING (p)",
+        "SELECT struct(p) AS x FROM prices",
+        "SELECT array(p) AS x FROM prices",
+        "SELECT x.p FROM (SELECT struct(1.5 AS p) AS x, f FROM prices) AS e",
+        "SELECT max(x.f) AS f FROM (SELECT struct(l AS f) AS x, f AS y FROM prices) AS e",
+        "SELECT CAST(p AS STRING) AS x FROM prices",
+        "SELECT xxhash64(p) AS x FROM prices",
+        "SELECT 1.5 AS x FROM prices",
+        "SELECT if(l > 1, p, NULL) AS x FROM prices",
+        "SELECT lag(p, 1, 0.5) OVER (ORDER BY l) AS x FROM prices",
+        "SELECT collect_list(p) AS x FROM prices",
+    ],
+)
+def test_what_is_computed_of_decimals_and_floats_is_left_to_spark(prices: SmallSession, sql: str) -> None:
+    with pytest.raises(NotExactError):
+        prices.sql(sql).toArrow()
 
 
 def test_expressions_in_one_another_do_not_multiply(session: SmallSession) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,6 @@ from lakestream.storage.small.session import SmallSession
 from tests.properties.followed import without_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 GROUPS = 600
@@ -51,10 +50,10 @@ def test_parts_are_asked_by_the_same_queries_and_hold_their_own_rows_alone(
     asked: list[tuple[str, int]] = []
     answered = SmallSession.answered
 
-    def noted(session: SmallSession, sql: str, done: Callable[[], None] | None = None) -> pa.Table:
+    def noted(session: SmallSession, sql: str, *more: Any, **named: Any) -> pa.Table:
         if session.room.inlines:
             asked.append((sql, sum(relation.rows.num_rows for relation in session._relations.values())))
-        return answered(session, sql, done)
+        return answered(session, sql, *more, **named)
 
     monkeypatch.setattr(SmallSession, "answered", noted)
     monkeypatch.setattr(stepping, "PART_ROWS", 20)

@@ -1,0 +1,1 @@
+"""What queries call of Python: hashes, JSON and zones as Spark has them."""
