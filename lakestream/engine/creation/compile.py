@@ -128,7 +128,9 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
         calculation = filled(calculation, definition.options.fill)
     condition = definition.options.pre_filter
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
-    followed = _followed(definition, names, calculation)
+    by_time = windowing.cut is None and assigner is None
+    follows_own = exact and by_time and not definition.options.emission.at_open
+    followed = _followed(definition, names, calculation, relation.key if follows_own else None)
     keys, why_whole = None, ""
     if whole:
         folders = _folders(definition, calculation) if tells_folders else ()
@@ -199,18 +201,24 @@ def _folders(definition: StreamDefinition, calculation: Calculation) -> list[int
     return [number for number, name in enumerate(calculation.names, 1) if name.lower() in by]
 
 
-def _followed(definition: StreamDefinition, names: Names, calculation: Calculation) -> tuple[Path, ...]:
+def _followed(
+    definition: StreamDefinition, names: Names, calculation: Calculation, own: str | None
+) -> tuple[Path, ...]:
     """Return how changes of the tables that a stream follows lead to windows; those of a version do not.
 
-    Raises StatementError TABLE_NOT_FOUND, OPTION_WITHOUT_EFFECT for one that the query does not read.
+    ``own`` is the trigger table where it is followed unasked: a query that reads it by its name has rows that
+    the trigger does not see. Raises StatementError TABLE_NOT_FOUND, OPTION_WITHOUT_EFFECT for one that the
+    query does not read.
     """
     follow = definition.options.late.follow
-    if follow is None:
+    if follow is None and own is None:
         return ()
     paths = [path for path in paths_of(calculation) if path.read.relation.version is None]
+    if follow is None:
+        return tuple(path for path in paths if path.read.relation.key == own and path.leads)
     if follow.tables is None:
         return tuple(paths)
-    read, found = {path.read.relation.key for path in paths}, set()
+    read, found = {path.read.relation.key for path in paths}, {own}
     for name in follow.tables:
         info, _ = names.find(name.database or names.database, name.name)
         key = f"{info.database}.{info.name}"

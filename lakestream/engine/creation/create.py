@@ -12,6 +12,7 @@ from lakestream.engine.base.instants import newest_time, parse_instant, tells_ne
 from lakestream.engine.base.names import TBNAME, has_subtables, names_used
 from lakestream.engine.base.refused import refuse_unknown_functions, refused
 from lakestream.engine.creation.compile import compile_record, compile_stream
+from lakestream.engine.creation.unseen import refuse_unseen
 from lakestream.engine.planning.analysis import analyse, analysis_error, check_results, other_results
 from lakestream.engine.planning.checks import refuse_gone, refuse_other
 from lakestream.engine.streams.expectations import result_checks
@@ -315,6 +316,7 @@ def _checked(
     _refuse_without_feed(stream, catalog)
     _refuse_other_time(stream)
     _refuse_unfollowable(stream)
+    refuse_unseen(stream)
     _refuse_collations(stream, catalog)
     names = stream.calculation.names
     _at_calculation(definition, lambda: result_names(definition, names))  # before Spark is asked for types

@@ -1,0 +1,66 @@
+"""Rows of the trigger table that a query reads by its name, beside those that the trigger sees in the window.
+
+A change of them triggers nothing by itself. Where windows follow from time alone it is followed as one of any
+other table is; elsewhere an ``EXACT`` stream that reads such rows is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.compute.windows.reach import GROUPS, paths_of
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.said import named
+from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.common.source import place_of
+
+if TYPE_CHECKING:
+    from lakestream.compute.windows.reach import Path
+    from lakestream.engine.streams.stream import Stream
+
+
+def refuse_unseen(stream: Stream) -> None:
+    """Refuse EXACT where changes of rows that the query reads could not reach the result.
+
+    Raises StatementError UNBOUNDED_READ, NOT_SUPPORTED.
+    """
+    if not stream.exact or not _reads_unseen(stream):
+        return
+    table, place = named(stream.source.info), place_of(stream.definition.calculation)
+    if family_of(stream).follows_tables and not stream.emission.at_open:
+        raise StatementError(
+            "UNBOUNDED_READ",
+            f"neither a key nor a time leads from a change of {table} to windows",
+            hint="read %%trows, bound its time by the window, or say how far back a change counts: "
+            "EXACT(ALL, WITHIN 30d)",
+            place=place,
+        )
+    how = "EVENT_TYPE(WINDOW_OPEN)" if stream.emission.at_open else "windows that rows cut"
+    raise NotSupportedError(
+        f"EXACT with {how} and a query that reads rows of {table} beside those that its window has",
+        hint="read %%trows in its place",
+        place=place,
+    )
+
+
+def _reads_unseen(stream: Stream) -> bool:
+    followed = {path.read.view for path in stream.followed}
+    return any(
+        path.read.view not in followed and not _is_of_window(stream, path)
+        for path in paths_of(stream.calculation)
+        if path.read.relation.key == stream.calculation.scope.source.key
+        and path.read.relation.version is None
+    )
+
+
+def _is_of_window(stream: Stream, path: Path) -> bool:
+    """Return whether the rows on a path are among those that the trigger sees in the window."""
+    if stream.condition or stream.checks or stream.source.subtable or not path.leads:
+        return False
+    lower, upper = path.read.lower, path.read.upper
+    if lower is None or upper is None or (lower.placeholder, upper.placeholder) != ("_twstart", "_twend"):
+        return False
+    said = {one.sql for one in path.conditions if one.by_group}
+    own = zip(stream.groups, stream.group_columns, strict=True)
+    of_group = all(f"`n0`.{group} = {GROUPS}.{name}" in said for group, name in own)
+    return of_group and lower.offset >= 0 and upper.offset <= 0
