@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 def refuse_unseen(stream: Stream) -> None:
     """Refuse EXACT where changes of rows that the query reads could not reach the result.
 
+    What is computed as windows open (EVENT_TYPE(WINDOW_OPEN)) is not followed beside the trigger.
     Raises StatementError UNBOUNDED_READ, NOT_SUPPORTED.
     """
-    if not stream.exact or not _reads_unseen(stream):
+    if not stream.exact or stream.emission.at_open or not _reads_unseen(stream):
         return
     table, place = named(stream.source.info), place_of(stream.definition.calculation)
-    if family_of(stream).follows_tables and not stream.emission.at_open:
+    if family_of(stream).follows_tables:
         raise StatementError(
             "UNBOUNDED_READ",
             f"neither a key nor a time leads from a change of {table} to windows",
@@ -35,9 +36,8 @@ def refuse_unseen(stream: Stream) -> None:
             "EXACT(ALL, WITHIN 30d)",
             place=place,
         )
-    how = "EVENT_TYPE(WINDOW_OPEN)" if stream.emission.at_open else "windows that rows cut"
     raise NotSupportedError(
-        f"EXACT with {how} and a query that reads rows of {table} beside those that its window has",
+        f"EXACT with windows that rows cut and a query that reads rows of {table} beside those of its window",
         hint="read %%trows in its place",
         place=place,
     )
