@@ -102,6 +102,8 @@ REFUSED_OPERATORS: Mapping[str, str] = {
 CLOCK = frozenset({"now", "today"})
 """What the wall clock says: as a function or as a plain name."""
 
+_INSTANTS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
+
 
 @dataclass(frozen=True)
 class Meaning:
@@ -144,6 +146,8 @@ class Meaning:
         parts = self.parts([node])
         if isinstance(node, exp.Literal):
             return made(in_zone, parts)
+        if isinstance(node, exp.Null) or (isinstance(node, exp.Cast) and node.is_type(*_INSTANTS)):
+            return made("CAST(_1 AS TIMESTAMP)", parts)
         # Only Spark knows the types of columns; it settles this once, not for every row.
         text = f"WHEN typeof(_1) = 'string' THEN {in_zone} " if self.zone != "UTC" else ""
         return made(

@@ -117,7 +117,7 @@ def _cast(node: exp.Expr, meaning: Meaning) -> exp.Expr:
     if to.is_type("timestamp", "timestamptz", "timestampltz"):
         value = _whole_quotient(node.this)
         return (meaning if own else Meaning()).instant(value)
-    if not own:
+    if not own or isinstance(node.this, exp.Null):
         return node
     if to.this in _TEXTS:
         return _as_text(node.this, to)

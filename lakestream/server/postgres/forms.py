@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from pg_mimic import ARRAY_OID
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
@@ -92,11 +93,22 @@ def types_told(sql: str) -> dict[int, int]:
     for node in () if tree is None else tree.find_all(exp.Parameter):
         above, number = node.parent, node.this
         if isinstance(number, exp.Literal) and number.is_int:
-            kind = _NUMBERED.get(above.to.this) if isinstance(above, exp.Cast) else None
-            kind = _NUMBERED[exp.DType.BIGINT] if isinstance(above, exp.Limit | exp.Offset) else kind
+            kind = _number_of(above.to) if isinstance(above, exp.Cast) else None
+            if isinstance(above, exp.Limit | exp.Offset):
+                kind = _NUMBERED[exp.DType.BIGINT]
+            elif isinstance(node.find_ancestor(exp.Any, exp.Cast, exp.Func), exp.Any):
+                kind = _TEXTS
             if kind is not None:
                 told.setdefault(int(number.this), kind)
     return told
+
+
+def _number_of(kind: exp.DataType) -> int | None:
+    """Return PostgreSQL's number of the type of a cast, None where a parameter's may be another."""
+    if not kind.is_type("array"):
+        return _NUMBERED.get(kind.this)
+    [element] = kind.expressions or [exp.DataType.build("text")]
+    return ARRAY_OID.get(_NUMBERED.get(element.this, _TEXT), _TEXTS)
 
 
 _NUMBERED = {
@@ -112,6 +124,7 @@ _NUMBERED = {
     exp.DType.DECIMAL: 1700,
 }
 """PostgreSQL's numbers of types."""
+_TEXT, _TEXTS = 25, 1009
 
 
 def in_lakes_words(sql: str, connected_to: str) -> str | None:
@@ -357,8 +370,34 @@ def _compared(node: exp.Expr) -> exp.Expr:
     among = _array_of(node.expression, is_any=isinstance(node, exp.EQ))
     if among is None or isinstance(among, exp.Query):
         return node
-    found = made("array_contains(_1, _2)", {"_1": among, "_2": node.this})
+    found = _found(among, node.this)
     return found if isinstance(node, exp.EQ) else exp.Not(this=found)
+
+
+def _found(among: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """Return whether a value is in an array, which may be written: then as it is in a list, or in none."""
+    kind: exp.DataType | None = None
+    if isinstance(among, exp.Cast) and among.is_type("array"):
+        kind, among = next(iter(among.to.expressions), None), among.this.unnest()
+    if isinstance(among, exp.Null):
+        return exp.EQ(this=value.copy(), expression=exp.Null())
+    if not isinstance(among, exp.Array):
+        return made("array_contains(_1, _2)", {"_1": among, "_2": value})
+    items = [
+        one.copy() if kind is None or _is_written_as(one, kind) else exp.cast(one.copy(), kind.copy())
+        for one in among.expressions
+    ]
+    return exp.In(this=value.copy(), expressions=items) if items else exp.false()
+
+
+def _is_written_as(item: exp.Expr, kind: exp.DataType) -> bool:
+    """Return whether an element is written as a value of its type is."""
+    item = item.unnest()
+    item = item.this if isinstance(item, exp.Neg) else item
+    if isinstance(item, exp.Null):
+        return True
+    is_text = kind.is_type("text", "varchar")
+    return isinstance(item, exp.Literal) and (item.is_string if is_text else item.is_int)
 
 
 def _array_of(quantified: exp.Expr, *, is_any: bool) -> exp.Expr | None:

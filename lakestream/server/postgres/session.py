@@ -7,7 +7,7 @@ import logging
 import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pg_mimic import TEXT, BaseSession, PgError, Portal, ResultColumn, Statement, StaticStatement
 from pg_mimic.messages import make_notice_response
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from lakestream.engine.base.result import Result
     from lakestream.server.api.asking import Asker, Service
     from lakestream.server.postgres.settings import Change, SessionSettings
+    from lakestream.server.postgres.wording import Value
 
-    Ask = Callable[[str, Sequence[str | None], Sequence[int]], Awaitable["Answer"]]
+    Ask = Callable[[str, Sequence[Value], Sequence[int]], Awaitable["Answer"]]
 
 _LOOK_SECONDS = 0.5
 _WITH_ROWS = (
@@ -194,12 +195,15 @@ class LakeSession(BaseSession):
         cursors = self._cursors
         assert cursors is not None
 
-        async def answer(_: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
+        async def answer(_: str, values: Sequence[Value], kinds: Sequence[int]) -> Answer:
             match asked:
                 case Declared():
                     cursors.require_place(asked)
                     query = await self.prepare(asked.query, [*kinds])
-                    portal, columns = query.bind([*values]), await query.describe()
+                    portal, columns = (
+                        query.bind(list(cast("Sequence[str | None]", values))),
+                        await query.describe(),
+                    )
                     if columns is None:
                         raise refusal("42P11", "a cursor is of a query")
                     cursors.open(asked, portal, columns)
@@ -257,12 +261,12 @@ class LakeSession(BaseSession):
             raise told(error) from None
         return all(isinstance(one, _WITH_ROWS) for one in script)
 
-    def _worded(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> str:
+    def _worded(self, sql: str, values: Sequence[Value], kinds: Sequence[int]) -> str:
         """Return a statement with its values as a lake reads it."""
         meant = in_lakes_words(filled(sql, values, kinds), self._home)
         return worded(sql, values, kinds, self._home) if meant is None else meant
 
-    async def _ask_lake(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
+    async def _ask_lake(self, sql: str, values: Sequence[Value], kinds: Sequence[int]) -> Answer:
         asked = StatementRequest(sql=self._worded(sql, values, kinds), database=self.database)
         if self._kept.is_read_only:
             require_reading(asked)
@@ -292,7 +296,7 @@ class LakeSession(BaseSession):
         notice = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": said}
         self._connection.stream.write(make_notice_response(notice))
 
-    async def _ask_catalog(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
+    async def _ask_catalog(self, sql: str, values: Sequence[Value], kinds: Sequence[int]) -> Answer:
         tree = parsed(filled(sql, values, kinds))
         assert tree is not None
         before, changed = self._settings(), set_in(tree)

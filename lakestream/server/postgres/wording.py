@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pg_mimic.arrays import ELEMENT_OID
+
 from lakestream.language.quoting import quoted
 from lakestream.server.postgres.failing import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    Value = str | list[str | None] | None
+    """A parameter's value as its text; of an array, the texts of its elements."""
 
 _PARTS = re.compile(
     r"""
@@ -59,9 +64,7 @@ def _number(parameter: str) -> int:
     return number
 
 
-def worded(
-    sql: str, values: Sequence[str | None], types: Sequence[int | None], connected_to: str = ""
-) -> str:
+def worded(sql: str, values: Sequence[Value], types: Sequence[int | None], connected_to: str = "") -> str:
     """Return a statement as a lake reads it, with values (as texts) in the place of parameters.
 
     A client may name a table by three names, the first of which is what it is ``connected_to``.
@@ -69,7 +72,7 @@ def worded(
     return "".join(_worded(sql, _literals(values, types, "\\"), connected_to))
 
 
-def filled(sql: str, values: Sequence[str | None], types: Sequence[int | None]) -> str:
+def filled(sql: str, values: Sequence[Value], types: Sequence[int | None]) -> str:
     """Return a statement in PostgreSQL's own words, with values in the place of parameters."""
     literals = _literals(values, types, "")
 
@@ -108,17 +111,19 @@ def _value(parameter: str, literals: Sequence[str]) -> str:
     return literals[number - 1]
 
 
-def _literals(values: Sequence[str | None], types: Sequence[int | None], escape: str) -> list[str]:
+def _literals(values: Sequence[Value], types: Sequence[int | None], escape: str) -> list[str]:
     kinds = [*types, *[None] * len(values)]
     return [_literal(value, kind, escape) for value, kind in zip(values, kinds, strict=False)]
 
 
-def _literal(value: str | None, kind: int | None, escape: str) -> str:
+def _literal(value: Value, kind: int | None, escape: str) -> str:
     """Return a value as a literal; ``escape`` stands before a backslash in a string."""
+    if value is None:
+        return "NULL"
     if not isinstance(value, str):
-        if value is None:
-            return "NULL"
-        raise refusal("0A000", "a parameter that is an array is not supported")
+        if any(isinstance(one, list) for one in value):
+            raise refusal("0A000", "NOT_SUPPORTED: a parameter that is an array of arrays")
+        return f"ARRAY[{', '.join(_literal(one, ELEMENT_OID.get(kind or 0), escape) for one in value)}]"
     if kind in _NUMBERS:
         if not _NUMBER.fullmatch(value):
             raise refusal("22P02", f"{value!r} is no number")

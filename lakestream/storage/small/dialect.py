@@ -215,6 +215,10 @@ _CASTS = {
 _OWN = "_ls_"
 """What no column of a user's begins with."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
+_INSTANT = re.compile(
+    r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00(:00)?)"
+)
+"""An instant as texts have it that tell their zone, which is UTC."""
 _NUMERIC_TEXT = re.compile(r"\s*+[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?\s*")
 
 
@@ -542,7 +546,8 @@ def _cast(node: exp.Expr) -> exp.Expr:
     if kind.this in _INTEGERS:
         return exp.Cast(this=_without_fraction(value), to=kind)
     macro = _CASTS[kind.this]
-    value = checked(value, macro)
+    is_written = kind.this in _INSTANTS and value.is_string and _INSTANT.fullmatch(value.name)
+    value = exp.cast(value, "TIMESTAMPTZ") if is_written else checked(value, macro)
     if kind.this is exp.DataType.Type.DATE:
         value = _macro("ls_day", value)
     return value if len(CHECKS[macro]) == 1 else exp.Cast(this=value, to=kind)

@@ -6,6 +6,7 @@ import pytest
 
 from lakestream.language import parse_script
 from lakestream.server.postgres.forms import in_lakes_words, types_told
+from lakestream.server.postgres.wording import filled
 
 FORMS = [
     ("extract(epoch from ts)", "(UNIX_MICROS(CAST(ts AS TIMESTAMP)) / 1000000)"),
@@ -53,8 +54,8 @@ FORMS = [
     ("x::float", "CAST(x AS DOUBLE)"),
     ("'{a,b}'::text[]", "ARRAY(CAST('a' AS STRING), CAST('b' AS STRING))"),
     ("s::json->>'a'", "GET_JSON_OBJECT(s, '$.a')"),
-    ("s = ANY(ARRAY['a'])", "ARRAY_CONTAINS(ARRAY('a'), s)"),
-    ("s <> ALL('{}'::text[])", "NOT ARRAY_CONTAINS(ARRAY(), s)"),
+    ("s = ANY(ARRAY['a'])", "s IN ('a')"),
+    ("s <> ALL('{}'::text[])", "NOT FALSE"),
     ("s ~ 'a\\d'", "s RLIKE 'a\\\\d'"),
     ("s SIMILAR TO '(a|b)_%.'", "(s RLIKE '(?s)^(?:(a|b)..*\\\\.)$')"),
     ("s SIMILAR TO '[_%]+'", "(s RLIKE '(?s)^(?:[_%]+)$')"),
@@ -163,3 +164,25 @@ def test_a_limit_is_the_number_within_its_cast(kind: str, given: str, meant: str
         number = form.format(given, kind)
         said = in_lakes_words(f"SELECT n FROM t LIMIT {number} OFFSET {number}", "main")
         assert said == f"SELECT n FROM t LIMIT {meant or 2**31 - 1} OFFSET {meant or 0}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind", "given", "meant"),
+    [
+        ("note = ANY($1)", 1009, ["it's", "b\\"], "note IN ('it''s', 'b\\\\')"),
+        ("note = ANY($1::text[])", 1009, ["a", None], "note IN ('a', NULL)"),
+        ("n = ANY($1::bigint[])", 1016, ["1", "-2"], "n IN (1, (-2))"),
+        ("n = ANY($1)", 1007, [], "FALSE"),
+        ("w <> ALL($1::float8[])", 1022, ["1.5"], "NOT w IN (CAST(1.5 AS DOUBLE))"),
+        ("n = ANY($1::int[])", 1007, None, "n = NULL"),
+    ],
+)
+def test_an_array_that_is_given_is_a_list(
+    condition: str, kind: int, given: list[str | None] | None, meant: str
+) -> None:
+    said = in_lakes_words(filled(f"SELECT n FROM t WHERE {condition}", [given], [kind]), "main")
+    assert said == f"SELECT n FROM t WHERE {meant}"
+    assert types_told("SELECT n FROM t WHERE note = ANY($1) AND n = ANY($2::bigint[]) AND n = $3") == {
+        1: 1009,
+        2: 1016,
+    }

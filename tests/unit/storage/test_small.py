@@ -70,6 +70,7 @@ def one(session: SmallSession, sql: str) -> Any:
         ("NULL <=> NULL", True),
         ("greatest(1, NULL)", 1),
         ("timestamp_micros(0L) < '2025-01-01 00:00:00'", True),
+        ("timestamp_micros(0L) < TIMESTAMP '2025-01-01 00:00:00Z'", True),
         ("'a' IN ('b', 'a')", True),
         ("'x \"view' = 'x \"view'", True),
         ("xxhash64(false, 'a')", 8801252947673251782),
