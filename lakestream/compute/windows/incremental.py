@@ -373,17 +373,21 @@ class Incremental:
         return f"({ignored} OR coalesce({low} < newest_before - {self.expiry}L, false))"
 
     def _filled(self, judged: str, limit: int) -> str:
-        """Every row, and before it the windows without rows that fire now."""
+        """Every row, and before it the windows without rows that fire now: in parts, as :func:`_numbered`."""
         judged = f"SELECT *, {self._ignored()} AS ignored FROM ({judged})"
         if self.only_with_rows:
             return f"SELECT *, k AS _ls_k, true AS has FROM ({judged})"
         low = "(greatest(coalesce(before, done), done) + 1)"
         high = f"least(k - 1, closed, {low} + {limit}L)"
+        parts = f"CASE WHEN k IS NOT NULL AND {low} <= {high} THEN sequence(0L, ({high} - {low}) div {_PART}L) ELSE array(0L) END"
+        begun = f"({low} + _ls_part * {_PART}L)"
+        empty = f"sequence({begun}, least({high}, {begun} + {_PART - 1}L))"
         numbers = (
-            f"CASE WHEN k IS NOT NULL AND {low} <= {high} THEN concat(sequence({low}, {high}), array(k)) "
-            f"ELSE array(k) END"
+            f"CASE WHEN k IS NULL OR NOT coalesce({low} <= {high}, false) THEN array(k) "
+            f"WHEN _ls_part = 0 THEN concat({empty}, array(k)) ELSE {empty} END"
         )
-        return f"SELECT *, _ls_k <=> k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({judged}))"
+        parted = f"SELECT *, explode({parts}) AS _ls_part FROM ({judged})"
+        return f"SELECT *, _ls_k <=> k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({parted}))"
 
     def _placeholders(self, windows: str, clock_us: int, carried: Sequence[str]) -> str:
         """Return SQL of the windows with their placeholders, and what becomes of each."""

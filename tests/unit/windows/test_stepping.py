@@ -13,6 +13,7 @@ from lakestream import Lake, Settings
 from lakestream.engine.base.keyed import Keyed, in_part, parted
 from lakestream.engine.windows.grid import stepping
 from lakestream.storage.delta import read_arrow
+from lakestream.storage.sessions.jobs import OwnSession
 from lakestream.storage.small.session import SmallSession
 from tests.properties.followed import without_spark
 
@@ -83,3 +84,32 @@ def test_parts_are_asked_by_the_same_queries_and_hold_their_own_rows_alone(
     assert len(others) > 3 * 64
     assert max(held for _, held in others) < len(rows) // 4
     assert len({sql for sql, _ in others}) <= 4
+
+
+@pytest.mark.parametrize("pause", [4095, 4096, 4097, 4098, 12_000])
+@pytest.mark.parametrize(
+    ("trigger", "each"), [("INTERVAL(1s) SLIDING(1s)", 1), ("INTERVAL(2s) SLIDING(1s)", 2)]
+)
+def test_a_pause_of_very_many_windows_asks_no_spark(
+    trigger: str, each: int, pause: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OwnSession, "get", lambda _: pytest.fail("Spark was asked"))
+    with without_spark(), Lake(tmp_path) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, g BIGINT)")
+        lake.sql(
+            f"CREATE STREAM s {trigger} FROM m PARTITION BY g INTO o "
+            "AS SELECT _twstart AS ws, count(*) AS n FROM %%trows"
+        )
+        for seconds in ([10, 11], [11 + pause, 13 + 2 * pause]):
+            stamps = pa.array([second * 1_000_000 for second in seconds], pa.timestamp("us", "UTC"))
+            rows = pa.table({"ts": stamps, "g": pa.array([1, 1], pa.int64())})
+            write_deltalake(f"{lake.root}/main/m", rows, mode="append")
+            assert lake.run().failed == []
+        found = read_arrow(f"{lake.root}/main/o", columns=["ws", "n"]).sort_by("ws")
+    closed = pc.cast(found["ws"], pa.int64()).to_pylist()
+    assert closed == [*range(closed[0], closed[-1] + 1, 1_000_000)]
+    counted = {
+        second * 1_000_000: sum(second <= row < second + each for row in (10, 11, 11 + pause, 13 + 2 * pause))
+        for second in range(closed[0] // 1_000_000, 13 + 2 * pause - each + 1)
+    }
+    assert dict(zip(closed, found["n"].to_pylist(), strict=True)) == counted
