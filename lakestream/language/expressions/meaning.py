@@ -117,7 +117,7 @@ def _cast(node: exp.Expr, meaning: Meaning) -> exp.Expr:
     if to.is_type("timestamp", "timestamptz", "timestampltz"):
         value = _whole_quotient(node.this)
         return (meaning if own else Meaning()).instant(value)
-    if not own or isinstance(node.this, exp.Null):
+    if not own:
         return node
     if to.this in _TEXTS:
         return _as_text(node.this, to)
@@ -130,7 +130,7 @@ def _cast(node: exp.Expr, meaning: Meaning) -> exp.Expr:
 
 def _as_text(value: exp.Expr, to: exp.DataType) -> exp.Expr:
     text = "CAST(_1 AS STRING)"
-    if not is_number(value) and not isinstance(value, exp.Literal):
+    if not is_number(value) and not isinstance(value, exp.Literal | exp.Null):
         text = f"CASE WHEN typeof(_1) = 'timestamp' THEN CAST({_MILLIS} AS STRING) ELSE {text} END"
     length = to.expressions[0].name if to.expressions else ""
     return made(f"left({text}, {length})" if length.isdigit() else text, {"_1": value})
@@ -139,7 +139,7 @@ def _as_text(value: exp.Expr, to: exp.DataType) -> exp.Expr:
 def _as_number(value: exp.Expr, to: exp.DataType) -> exp.Expr:
     kind = _WIDER.get(to.this.value, to.sql("spark"))
     plain = f"CAST(_1 AS {kind})"
-    if is_number(value):
+    if is_number(value) or isinstance(value, exp.Null):
         return made(plain, {"_1": value})
     form = _WHOLE if to.is_type(*exp.DataType.INTEGER_TYPES) else _DECIMAL
     begins = f"coalesce(CAST(regexp_extract(CAST(_1 AS STRING), {form}, 1) AS {kind}), CAST(0 AS {kind}))"
