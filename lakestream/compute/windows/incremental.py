@@ -379,14 +379,14 @@ class Incremental:
             return f"SELECT *, k AS _ls_k, true AS has FROM ({judged})"
         low = "(greatest(coalesce(before, done), done) + 1)"
         high = f"least(k - 1, closed, {low} + {limit}L)"
-        parts = f"CASE WHEN k IS NOT NULL AND {low} <= {high} THEN sequence(0L, ({high} - {low}) div {_PART}L) ELSE array(0L) END"
+        last = f"CASE WHEN k IS NOT NULL AND {low} <= {high} THEN ({high} - {low}) div {_PART}L ELSE 0L END"
         begun = f"({low} + _ls_part * {_PART}L)"
         empty = f"sequence({begun}, least({high}, {begun} + {_PART - 1}L))"
         numbers = (
             f"CASE WHEN k IS NULL OR NOT coalesce({low} <= {high}, false) THEN array(k) "
             f"WHEN _ls_part = 0 THEN concat({empty}, array(k)) ELSE {empty} END"
         )
-        parted = f"SELECT *, explode({parts}) AS _ls_part FROM ({judged})"
+        parted = f"SELECT *, explode(sequence(0L, {last})) AS _ls_part FROM ({judged})"
         return f"SELECT *, _ls_k <=> k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({parted}))"
 
     def _placeholders(self, windows: str, clock_us: int, carried: Sequence[str]) -> str:
