@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
+from lakestream.compute.changed import as_spark
 from lakestream.compute.expressions.functions import duration_micros
 from lakestream.compute.unknown import FUNCTIONS
 from lakestream.engine.base.names import TBNAME, Names, visible_columns
@@ -65,9 +66,10 @@ class RowChanges:
     def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
         parts = [] if only is None else [f"{delta_name(TBNAME)} = {delta_text(only)}"]
         if where is not None:
-            condition = self._expression(where, info)
+            tree = _as_spark(where, info)
+            condition = self._written(tree, where, info)
             # To delta-rs a condition that comes to NULL before there is a row holds for every row.
-            parts.append(f"coalesce({condition}, false)" if _makes_null(where) else f"({condition})")
+            parts.append(f"coalesce({condition}, false)" if _makes_null(tree) else f"({condition})")
         return " AND ".join(parts) or None
 
     def _assigned(self, fragment: Fragment, info: TableInfo, column: Column) -> str:
@@ -75,9 +77,9 @@ class RowChanges:
         if isinstance(node, exp.Literal):
             value = node.name if node.is_string else _number(node)
             return sql_literal(self._converted(value, column), column)
-        return self._expression(fragment, info)
+        return self._written(_as_spark(fragment, info), fragment, info)
 
-    def _expression(self, fragment: Fragment, info: TableInfo) -> str:
+    def _written(self, tree: exp.Expr, fragment: Fragment, info: TableInfo) -> str:
         """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
         shown = {name.lower(): name for name in visible_columns(info)}
         folders = text_folders(self.catalog.handles.latest(info.path))
@@ -104,7 +106,7 @@ class RowChanges:
                 return exp.Var(this=sql_literal(self._converted(node.name, column), column))
             return node
 
-        return parse_expression(fragment).transform(resolve).transform(_in_brackets).sql("postgres")
+        return tree.transform(resolve).transform(_in_brackets).sql("postgres")
 
     def _moment(self, node: exp.Expr) -> int | None:
         """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
@@ -165,9 +167,14 @@ def _number(node: exp.Expr) -> int | float:
     return int(node.name) if node.name.isdigit() else float(node.name)
 
 
-def _makes_null(condition: Fragment) -> bool:
+def _as_spark(fragment: Fragment, info: TableInfo) -> exp.Expr:
+    kinds = {column.name.lower(): column.type for column in info.columns}
+    return as_spark(parse_expression(fragment), fragment, kinds)
+
+
+def _makes_null(condition: exp.Expr) -> bool:
     """Return whether a condition may come to NULL by what stands in it, whatever the row."""
-    found = parse_expression(condition).find_all(exp.Null, exp.Nullif, exp.Case, exp.If)
+    found = condition.find_all(exp.Null, exp.Nullif, exp.Case, exp.If)
     return any(not (isinstance(node, exp.Null) and isinstance(node.parent, exp.Is)) for node in found)
 
 

@@ -1,0 +1,243 @@
+"""Expressions of UPDATE and DELETE, put so that delta-rs computes what Spark does.
+
+delta-rs makes a number beside a column one of the column's type, whatever is lost by it (``v = 5.7`` holds
+where an INT is 5), and divides integers to integers; texts beside numbers end in an error of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.expressions.parsing import place_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakestream.language.model import Fragment
+
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+    exp.NullSafeEQ: exp.NullSafeEQ,
+    exp.GT: exp.LT,
+    exp.LT: exp.GT,
+    exp.GTE: exp.LTE,
+    exp.LTE: exp.GTE,
+}
+"""What says the same with its sides changed."""
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_NUMBERS = frozenset({*_BITS, "decimal", "float", "double"})
+_TEXTS = frozenset({"string", "varchar", "char"})
+_LONGEST = 40
+"""Digits that are written out."""
+_INT, _REAL = "bigint", "double"
+"""What computed numbers are."""
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The numbers that a column can hold: each a step from the next, between two of them."""
+
+    least: Decimal
+    most: Decimal
+    step: Decimal
+
+    @classmethod
+    def of(cls, kind: str) -> _Grid | None:
+        """Return the numbers of integers and decimals, None for others."""
+        name, _, more = kind.partition("(")
+        if name in _BITS:
+            most = Decimal(2) ** (_BITS[name] - 1)
+            return cls(-most, most - 1, Decimal(1))
+        if name != "decimal":
+            return None
+        precision, scale = map(int, more.rstrip(")").split(","))
+        step = Decimal(1).scaleb(-scale)
+        most = Decimal(10) ** (precision - scale) - step
+        return cls(-most, most, step)
+
+
+def as_spark(tree: exp.Expr, fragment: Fragment, kinds: Mapping[str, str]) -> exp.Expr:
+    """Return an expression that delta-rs computes as Spark does the one that is given.
+
+    ``kinds`` are the types of the columns, by their names in lower case. Raises StatementError BAD_VALUE for
+    a constant that a column is not compared with, and NOT_SUPPORTED for what delta-rs computes otherwise.
+    """
+    return _Changed(fragment, kinds).put(tree.copy())
+
+
+@dataclass(frozen=True)
+class _Changed:
+    fragment: Fragment
+    kinds: Mapping[str, str]
+
+    def put(self, node: exp.Expr) -> exp.Expr:
+        """Return a node with all that is in it, put for delta-rs."""
+        if isinstance(node, exp.Between) and self._is_number(node.this):
+            low, high = node.args["low"], node.args["high"]
+            both = exp.and_(
+                exp.GTE(this=node.this, expression=low), exp.LTE(this=node.this.copy(), expression=high)
+            )
+            return self.put(exp.paren(both, copy=False))
+        if isinstance(node, exp.In) and node.expressions and self._is_number(node.this):
+            each = [exp.EQ(this=node.this.copy(), expression=one) for one in node.expressions]
+            return self.put(exp.paren(exp.or_(*each), copy=False))
+        if type(node) in _FLIPPED:
+            return self._comparison(node)
+        for name, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(name, self.put(value))
+            elif isinstance(value, list):
+                node.set(name, [self.put(one) if isinstance(one, exp.Expr) else one for one in value])
+        return self._computed(node)
+
+    def _computed(self, node: exp.Expr) -> exp.Expr:
+        """Divide as Spark does: to fractions, and by nothing to NULL."""
+        if not isinstance(node, exp.Div | exp.Mod):
+            return node
+        if "decimal" in (self._kind(node.left), self._kind(node.right)):
+            raise self._not_supported(node, "a division of decimals in UPDATE and DELETE")
+        left: exp.Expr = node.left
+        right: exp.Expr = exp.Nullif(this=node.right, expression=exp.Literal.number(0))
+        if isinstance(node, exp.Div):
+            left, right = exp.cast(left, "double"), exp.cast(right, "double")
+        return exp.paren(type(node)(this=left, expression=right), copy=False)
+
+    def _comparison(self, node: exp.Expr) -> exp.Expr:
+        number = _number(node.expression), _number(node.this)
+        if number[0] is not None and number[1] is None:
+            return self._beside_number(node, type(node), node.this, number[0])
+        if number[1] is not None and number[0] is None:
+            return self._beside_number(node, _FLIPPED[type(node)], node.expression, number[1])
+        kinds = self._kind(node.this), self._kind(node.expression)
+        if _is_text(node.expression) or _is_text(node.this):
+            return self._beside_text(node, kinds)
+        if (kinds[0] in _TEXTS and kinds[1] in _NUMBERS) or (kinds[0] in _NUMBERS and kinds[1] in _TEXTS):
+            raise self._not_supported(node, "a comparison of a text with a number in UPDATE and DELETE")
+        sides = [self.put(node.this), self.put(node.expression)]
+        if "decimal" in kinds and set(kinds) & {"float", "double"}:
+            sides = [exp.cast(side, "double") for side in sides]
+        return type(node)(this=sides[0], expression=sides[1])
+
+    def _beside_number(
+        self, node: exp.Expr, says: type[exp.Expr], side: exp.Expr, number: Decimal
+    ) -> exp.Expr:
+        kind, column = self._kind(side), side.unnest()
+        if kind == "boolean" and number in (0, 1):
+            return says(this=self.put(side), expression=exp.Boolean(this=bool(number)))
+        if kind and kind not in {*_NUMBERS, "timestamp"}:
+            raise self._unfit(node, side, f"{number}", "texts, dates and times stand in quotes")
+        grid = _Grid.of(self.kinds[column.name.lower()]) if isinstance(column, exp.Column) and kind else None
+        if grid is not None:
+            return _on_grid(says, self.put(side), number, grid)
+        put = self.put(side)
+        if kind != "timestamp" and not (kind == _REAL and isinstance(column, exp.Column)):
+            put = exp.cast(put, _INT if kind in _BITS and number == int(number) else _REAL)
+        return says(this=put, expression=_literal(number))
+
+    def _beside_text(self, node: exp.Expr, kinds: tuple[str, str]) -> exp.Expr:
+        """Compare with a text: it is read as what the other side is."""
+        says: type[exp.Expr] = type(node)
+        side, text, kind = node.this, node.expression, kinds[0]
+        if not _is_text(text):
+            says, side, text, kind = _FLIPPED[says], node.expression, node.this, kinds[1]
+        if kind in _NUMBERS and (number := _number_of(text.name, kind)) is not None:
+            return self._beside_number(node, says, side, number)
+        if kind == "boolean" and text.name.lower() in ("true", "false"):
+            return says(this=self.put(side), expression=exp.Boolean(this=text.name.lower() == "true"))
+        if kind == "date" and not _is_day(text.name):
+            raise self._unfit(node, side, f"'{text.name[:40]}'", "write '2025-01-31'")
+        if kind in {*_NUMBERS, "boolean"}:
+            raise self._unfit(node, side, f"'{text.name[:40]}'", "it is none of its values")
+        return node
+
+    def _is_number(self, node: exp.Expr) -> bool:
+        return self._kind(node) in _NUMBERS
+
+    def _kind(self, node: exp.Expr) -> str:
+        """Return the kind of what is computed, without its length; empty for what is not known."""
+        node = node.unnest()
+        match node:
+            case exp.Column():
+                return self.kinds.get(node.name.lower(), "").partition("(")[0]
+            case exp.Neg():
+                return self._kind(node.this)
+            case exp.Div():
+                return _REAL
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
+                kinds = {self._kind(node.left), self._kind(node.right)}
+                return next((one for one in ("", "decimal", "float", _REAL) if one in kinds), _INT)
+            case exp.Literal() if not node.is_string:
+                return _INT if node.is_int else _REAL
+            case _:
+                return ""
+
+    def _unfit(self, node: exp.Expr, side: exp.Expr, said: str, hint: str) -> StatementError:
+        name = side.unnest()
+        column = f"the column {name.name} ({self._kind(side)})" if isinstance(name, exp.Column) else "it"
+        place = place_in(self.fragment, node)
+        return StatementError("BAD_VALUE", f"{column} is not compared with {said}", hint=hint, place=place)
+
+    def _not_supported(self, node: exp.Expr, what: str) -> NotSupportedError:
+        return NotSupportedError(
+            what, hint="compare columns with constants", place=place_in(self.fragment, node)
+        )
+
+
+def _on_grid(says: type[exp.Expr], side: exp.Expr, number: Decimal, grid: _Grid) -> exp.Expr:
+    """Compare what is on a grid with a number that may lie beside it; NULL stays NULL."""
+    below = (number / grid.step).to_integral_value(ROUND_FLOOR) * grid.step
+    if below == number and grid.least <= number <= grid.most:
+        return says(this=side, expression=_literal(number))
+    if says is exp.NullSafeEQ:
+        return exp.false()
+    if says in (exp.EQ, exp.NEQ):
+        return (exp.LT if says is exp.EQ else exp.GTE)(this=side, expression=_literal(grid.least))
+    is_less = says in (exp.LT, exp.LTE)
+    if grid.least <= below < grid.most:
+        return (exp.LTE if is_less else exp.GT)(this=side, expression=_literal(below))
+    holds = is_less == (number > 0)
+    return (exp.GTE if holds else exp.LT)(this=side, expression=_literal(grid.least))
+
+
+def _literal(number: Decimal) -> exp.Expr:
+    text = f"{abs(number):f}"
+    literal = exp.Literal.number(text if len(text) <= _LONGEST else repr(abs(float(number))))
+    return exp.Neg(this=literal) if number < 0 else literal
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+def _number(node: exp.Expr) -> Decimal | None:
+    """Return the number that is written, with a sign or in brackets; None for something else."""
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        number = _number(node.this)
+        return None if number is None else -number
+    return Decimal(node.name) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def _number_of(text: str, kind: str) -> Decimal | None:
+    """Return the number that a text is beside a column of a kind, None where Spark makes another of it."""
+    try:
+        number = Decimal(text) if text.isascii() and text == text.strip() and "_" not in text else None
+    except ArithmeticError:
+        return None
+    if number is None or not number.is_finite() or (kind in _BITS and not text.lstrip("+-").isdigit()):
+        return None
+    return number
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
