@@ -137,8 +137,11 @@ class _Changed:
         if grid is not None:
             return _on_grid(says, self.put(side), number, grid)
         put = self.put(side)
-        if kind != "timestamp" and not (kind == _REAL and isinstance(column, exp.Column)):
-            put = exp.cast(put, _INT if kind in _BITS and number == int(number) else _REAL)
+        is_whole = number == int(number)
+        if is_whole and kind in _BITS:  # computed: a larger one would not be one of its type
+            put = exp.cast(put, _INT)
+        elif not is_whole and kind != "timestamp" and not (kind == _REAL and column is side):
+            put = exp.cast(put, _REAL)
         return says(this=put, expression=_literal(number))
 
     def _beside_text(self, node: exp.Expr, kinds: tuple[str, str]) -> exp.Expr:
