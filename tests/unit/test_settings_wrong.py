@@ -249,7 +249,9 @@ def test_what_is_right_is_taken(name: str, value: object) -> None:
     Settings(**{name: value})
 
 
-@pytest.mark.parametrize("name", set(Settings.described()) - {"profile", "alert_urls", "notify_hosts"})
+@pytest.mark.parametrize(
+    "name", sorted(set(Settings.described()) - {"profile", "alert_urls", "notify_hosts"})
+)
 def test_alerts_are_told_with_whatever_else_is_wrong(name: str) -> None:
     for value in wrong_values(name):
         error = refused(alert_urls="alarms", **{name: value})
