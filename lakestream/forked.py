@@ -39,6 +39,12 @@ class _LeftToParent:
     def close(self) -> None:
         """Leave it open: it is the parent's to close."""
 
+    def __enter__(self) -> NoReturn:
+        raise _forked()
+
+    def __exit__(self, *_: object) -> None:
+        raise _forked()
+
     def __getattr__(self, name: str) -> NoReturn:
         raise _forked()
 

@@ -156,7 +156,9 @@ def test_a_way_gives_the_rows_of_the_one_that_takes_anything(
 
 @pytest.mark.parametrize("options", ["STREAM_OPTIONS(EXACT)", pytest.param("", marks=pytest.mark.long)])
 def test_windows_of_groups_find_the_rows_of_their_own_tables(tmp_path: Path, options: str) -> None:
-    _check(tmp_path, "SESSION(ts, 6s)", options, SPANS)
+    # EXACT cannot follow rows before a window that rows cut.
+    spans = [span for span in SPANS if "EXACT" not in options or "_twstart - 9s" not in span[1]]
+    _check(tmp_path, "SESSION(ts, 6s)", options, spans)
 
 
 def test_of_groups_whose_windows_are_computed_again_no_others_are_read(tmp_path: Path) -> None:

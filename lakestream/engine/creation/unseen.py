@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.reach import GROUPS, paths_of
+from lakestream.engine.base.names import TBNAME
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.said import named
 from lakestream.errors import NotSupportedError, StatementError
@@ -60,7 +61,14 @@ def _is_of_window(stream: Stream, path: Path) -> bool:
     lower, upper = path.read.lower, path.read.upper
     if lower is None or upper is None or (lower.placeholder, upper.placeholder) != ("_twstart", "_twend"):
         return False
+    return _is_of_group(stream, path) and lower.offset >= 0 and upper.offset <= 0
+
+
+def _is_of_group(stream: Stream, path: Path) -> bool:
+    """Return whether the rows on a path are of the window's group; a table's tags are those of its name."""
     said = {one.sql for one in path.conditions if one.by_group}
     own = zip(stream.groups, stream.group_columns, strict=True)
-    of_group = all(f"`n0`.{group} = {GROUPS}.{name}" in said for group, name in own)
-    return of_group and lower.offset >= 0 and upper.offset <= 0
+    others = {group.strip("`") for group, name in own if f"`n0`.{group} = {GROUPS}.{name}" not in said}
+    by_table = TBNAME in {group.strip("`") for group in stream.groups} - others
+    tags = {column.name for column in stream.source.info.tags} if by_table else set()
+    return others <= tags
