@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -50,8 +50,8 @@ def test_a_limit_cuts_what_a_query_gives_and_no_more_is_computed(
     given: list[int] = []
     answered = SmallSession.answered
 
-    def noted(self: SmallSession, *args: object) -> pa.Table:
-        rows = answered(self, *args)  # type: ignore[arg-type]
+    def noted(self: SmallSession, *args: Any, **named: Any) -> pa.Table:
+        rows = answered(self, *args, **named)
         given.append(rows.num_rows)
         return rows
 
