@@ -14,25 +14,16 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError
-from lakestream.language.expressions.parsing import place_in
+from lakestream.language.expressions.parsing import TURNED, place_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakestream.language.model import Fragment
 
-_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.EQ: exp.EQ,
-    exp.NEQ: exp.NEQ,
-    exp.NullSafeEQ: exp.NullSafeEQ,
-    exp.GT: exp.LT,
-    exp.LT: exp.GT,
-    exp.GTE: exp.LTE,
-    exp.LTE: exp.GTE,
-}
-"""What says the same with its sides changed."""
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_NUMBERS = frozenset({*_BITS, "decimal", "float", "double"})
+NUMBERS = frozenset({*_BITS, "decimal", "float", "double"})
+"""The kinds of columns of numbers."""
 _TEXTS = frozenset({"string", "varchar", "char"})
 _LONGEST = 40
 """Digits that are written out."""
@@ -88,7 +79,7 @@ class _Changed:
         if isinstance(node, exp.In) and node.expressions and self._is_number(node.this):
             each = [exp.EQ(this=node.this.copy(), expression=one) for one in node.expressions]
             return self.put(exp.paren(exp.or_(*each), copy=False))
-        if type(node) in _FLIPPED:
+        if type(node) in TURNED:
             return self._comparison(node)
         for name, value in list(node.args.items()):
             if isinstance(value, exp.Expr):
@@ -106,24 +97,26 @@ class _Changed:
         left: exp.Expr = node.left
         right: exp.Expr = exp.Nullif(this=node.right, expression=exp.Literal.number(0))
         if isinstance(node, exp.Div):
-            left, right = exp.cast(left, "double"), exp.cast(right, "double")
+            left, right = exp.cast(left, _REAL), exp.cast(right, _REAL)
         return exp.paren(type(node)(this=left, expression=right), copy=False)
 
     def _comparison(self, node: exp.Expr) -> exp.Expr:
-        number = _number(node.expression), _number(node.this)
-        if number[0] is not None and number[1] is None:
-            return self._beside_number(node, type(node), node.this, number[0])
-        if number[1] is not None and number[0] is None:
-            return self._beside_number(node, _FLIPPED[type(node)], node.expression, number[1])
-        kinds = self._kind(node.this), self._kind(node.expression)
-        if _is_text(node.expression) or _is_text(node.this):
-            return self._beside_text(node, kinds)
-        if (kinds[0] in _TEXTS and kinds[1] in _NUMBERS) or (kinds[0] in _NUMBERS and kinds[1] in _TEXTS):
+        says: type[exp.Expr] = type(node)
+        side, other = node.this, node.expression
+        if _is_constant(side) and not _is_constant(other):
+            says, side, other = TURNED[says], other, side
+        if not _is_constant(side):
+            if (number := _number(other)) is not None:
+                return self._beside_number(node, says, side, number)
+            if _is_text(other):
+                return self._beside_text(node, says, side, other)
+        kinds = {self._kind(side), self._kind(other)}
+        if kinds & _TEXTS and kinds & NUMBERS:
             raise self._not_supported(node, "a comparison of a text with a number in UPDATE and DELETE")
-        sides = [self.put(node.this), self.put(node.expression)]
-        if "decimal" in kinds and set(kinds) & {"float", "double"}:
-            sides = [exp.cast(side, "double") for side in sides]
-        return type(node)(this=sides[0], expression=sides[1])
+        sides = [self.put(side), self.put(other)]
+        if "decimal" in kinds and kinds & {"float", _REAL}:
+            sides = [exp.cast(one, _REAL) for one in sides]
+        return says(this=sides[0], expression=sides[1])
 
     def _beside_number(
         self, node: exp.Expr, says: type[exp.Expr], side: exp.Expr, number: Decimal
@@ -131,7 +124,7 @@ class _Changed:
         kind, column = self._kind(side), side.unnest()
         if kind == "boolean" and number in (0, 1):
             return says(this=self.put(side), expression=exp.Boolean(this=bool(number)))
-        if kind and kind not in {*_NUMBERS, "timestamp"}:
+        if kind and kind not in {*NUMBERS, "timestamp"}:
             raise self._unfit(node, side, f"{number}", "texts, dates and times stand in quotes")
         grid = _Grid.of(self.kinds[column.name.lower()]) if isinstance(column, exp.Column) and kind else None
         if grid is not None:
@@ -144,24 +137,21 @@ class _Changed:
             put = exp.cast(put, _REAL)
         return says(this=put, expression=_literal(number))
 
-    def _beside_text(self, node: exp.Expr, kinds: tuple[str, str]) -> exp.Expr:
+    def _beside_text(self, node: exp.Expr, says: type[exp.Expr], side: exp.Expr, text: exp.Expr) -> exp.Expr:
         """Compare with a text: it is read as what the other side is."""
-        says: type[exp.Expr] = type(node)
-        side, text, kind = node.this, node.expression, kinds[0]
-        if not _is_text(text):
-            says, side, text, kind = _FLIPPED[says], node.expression, node.this, kinds[1]
-        if kind in _NUMBERS and (number := _number_of(text.name, kind)) is not None:
+        kind = self._kind(side)
+        if kind in NUMBERS and (number := _number_of(text.name, kind)) is not None:
             return self._beside_number(node, says, side, number)
         if kind == "boolean" and text.name.lower() in ("true", "false"):
             return says(this=self.put(side), expression=exp.Boolean(this=text.name.lower() == "true"))
         if kind == "date" and not _is_day(text.name):
             raise self._unfit(node, side, f"'{text.name[:40]}'", "write '2025-01-31'")
-        if kind in {*_NUMBERS, "boolean"}:
+        if kind in {*NUMBERS, "boolean"}:
             raise self._unfit(node, side, f"'{text.name[:40]}'", "it is none of its values")
-        return node
+        return says(this=self.put(side), expression=text)
 
     def _is_number(self, node: exp.Expr) -> bool:
-        return self._kind(node) in _NUMBERS
+        return self._kind(node) in NUMBERS
 
     def _kind(self, node: exp.Expr) -> str:
         """Return the kind of what is computed, without its length; empty for what is not known."""
@@ -213,6 +203,10 @@ def _literal(number: Decimal) -> exp.Expr:
     text = f"{abs(number):f}"
     literal = exp.Literal.number(text if len(text) <= _LONGEST else repr(abs(float(number))))
     return exp.Neg(this=literal) if number < 0 else literal
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    return _is_text(node) or _number(node) is not None
 
 
 def _is_text(node: exp.Expr) -> bool:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakestream.compute.changed import as_spark
+from lakestream.compute.changed import NUMBERS, as_spark
 from lakestream.compute.expressions.functions import duration_micros
 from lakestream.compute.unknown import FUNCTIONS
 from lakestream.engine.base.names import TBNAME, Names, visible_columns
@@ -168,8 +168,12 @@ def _number(node: exp.Expr) -> int | float:
 
 
 def _as_spark(fragment: Fragment, info: TableInfo) -> exp.Expr:
-    kinds = {column.name.lower(): column.type for column in info.columns}
-    return as_spark(parse_expression(fragment), fragment, kinds)
+    return as_spark(parse_expression(fragment), fragment, _kinds(info))
+
+
+def _kinds(info: TableInfo) -> dict[str, str]:
+    """Return the types of columns by their names in lower case."""
+    return {column.name.lower(): column.type for column in info.columns}
 
 
 def _makes_null(condition: exp.Expr) -> bool:
@@ -212,12 +216,8 @@ def _is_between_numbers(node: exp.Expr, info: TableInfo) -> bool:
         return False
     operand = node.this.unnest()
     if isinstance(operand, exp.Column):
-        kinds = {column.name.lower(): column.type for column in info.columns}
-        return kinds.get(operand.name.lower(), "").partition("(")[0] in _NUMBERS
+        return _kinds(info).get(operand.name.lower(), "").partition("(")[0] in NUMBERS
     return isinstance(operand, exp.Literal) and not operand.is_string
-
-
-_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
 
 
 def _beside_time(node: exp.Expr, info: TableInfo) -> bool:

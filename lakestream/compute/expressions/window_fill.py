@@ -11,7 +11,7 @@ from sqlglot import exp
 from lakestream.compute.expressions.functions import call
 from lakestream.compute.expressions.levels import AFTER, SO_FAR, TIME_PSEUDO_COLUMNS, N, raw
 from lakestream.errors import StatementError
-from lakestream.language.expressions.parsing import conjuncts
+from lakestream.language.expressions.parsing import TURNED, conjuncts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -165,7 +165,7 @@ def _range(where: exp.Expr | None, rows: Timeline) -> tuple[list[exp.Expr], list
         left, right = part.left, part.right
         kind: type[exp.Expr] = type(part)
         if not _is_time(left, rows):
-            left, right, kind = right, left, _TURNED[kind]
+            left, right, kind = right, left, TURNED[kind]
         if not _is_time(left, rows) or not _is_constant(right, rows):
             continue
         if kind is not exp.LT and kind is not exp.LTE:
@@ -173,15 +173,6 @@ def _range(where: exp.Expr | None, rows: Timeline) -> tuple[list[exp.Expr], list
         if kind is not exp.GT and kind is not exp.GTE:
             high.append(_instant(right, -int(kind is exp.LT)))
     return low, high
-
-
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.EQ: exp.EQ,
-}
 
 
 def _is_time(node: exp.Expr, rows: Timeline) -> bool:

@@ -116,6 +116,18 @@ def starred(item: exp.Expr) -> str | None:
     return None
 
 
+TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+    exp.NullSafeEQ: exp.NullSafeEQ,
+    exp.GT: exp.LT,
+    exp.LT: exp.GT,
+    exp.GTE: exp.LTE,
+    exp.LTE: exp.GTE,
+}
+"""What says the same as a comparison with its sides changed."""
+
+
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     """Return the AND-ed parts of a condition; there may be more of them than calls may stand in another."""
     found, left = [], [condition]

@@ -24,6 +24,7 @@ from sqlglot.parsers.postgres import PostgresParser
 
 from lakestream import __version__
 from lakestream.lake import workspace_of
+from lakestream.language.common.allowed import names_of
 from lakestream.language.common.interpolation import ShortIntervals
 from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.server.postgres.failing import refusal
@@ -158,11 +159,16 @@ def parsed(sql: str) -> exp.Query | None:
 
 def is_about_catalog(tree: exp.Query) -> bool:
     """Return whether a query is about system tables, or about the connection only."""
-    known = {cte.alias for cte in tree.find_all(exp.CTE)}
-    tables = [table for table in tree.find_all(exp.Table) if table.db or table.name not in known]
+    tables = _tables(tree)
     if any(map(_is_system, tables)):
         return True
     return not any(table.name for table in tables) and any(map(_asks_session, tree.walk()))
+
+
+def _tables(tree: exp.Query) -> list[exp.Table]:
+    """Return the tables of a query, and the functions that give some, less its common table expressions."""
+    known = {cte.alias for cte in tree.find_all(exp.CTE)}
+    return [table for table in tree.find_all(exp.Table) if table.db or table.name not in known]
 
 
 def _is_system(table: exp.Table) -> bool:
@@ -231,12 +237,11 @@ class Catalog:
         """Refuse what is neither of the system tables nor known to do nothing but compute."""
         if tree.find(exp.Into):
             raise refusal("0A000", "NOT_SUPPORTED: SELECT … INTO of system tables")
-        known = {cte.alias for cte in tree.find_all(exp.CTE)}
-        for table in tree.find_all(exp.Table):
-            if table.name and not (_is_system(table) or (not table.db and table.name in known)):
+        for table in _tables(tree):
+            if table.name and not _is_system(table):
                 raise refusal("42P01", f'relation "{table.name}" is no system table')
         for call in tree.find_all(exp.Func):
-            names = {_function(call), *_names(call)}
+            names = {_function(call), *names_of(call)}
             if not names & (_FUNCTIONS | self._functions):
                 raise refusal("42883", f"function {_name_of(call) or min(names)} does not exist")
 
@@ -348,12 +353,6 @@ class Catalog:
 
     def _plain_cast(self, node: exp.Cast, kind: str | exp.DataType | None) -> exp.Expr:
         return node if kind is None else exp.cast(node.this.transform(self._renamed), kind)
-
-
-def _names(call: exp.Func) -> Iterator[str]:
-    """Yield the names of a function; of one that sqlglot does not know there is the one that it has."""
-    if not isinstance(call, exp.Anonymous):
-        yield from (name.lower() for name in call.sql_names())
 
 
 def _bounded(series: exp.Expr) -> exp.Expr:
