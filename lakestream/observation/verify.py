@@ -246,7 +246,8 @@ class Verifier:
     def _by_replay(self) -> bool:
         """Whether what the stream writes depends on what came when, and not on its source alone."""
         emission = self.stream.definition.options.emission
-        if emission.at_open or emission.max_delay is not None or not self.stream.definition.stores:
+        opens_once = emission.at_open and not self.stream.opens_as_it_is
+        if opens_once or emission.max_delay is not None or not self.stream.definition.stores:
             return True
         if self.stream.goes_by_ticks:
             return True

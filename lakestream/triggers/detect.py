@@ -174,11 +174,17 @@ class Detection(_Firings):
 
 @dataclass(frozen=True)
 class NetDetection(_Firings):
-    """How an EXACT stream detects firings: the windows there are after the changes against before."""
+    """How an EXACT stream detects firings: the windows there are after the changes against before.
+
+    ``opens``: windows are there from their start on; with ``closes`` those that close, or are open again,
+    fire anew.
+    """
 
     grid: Grid
     groups: tuple[str, ...]
     watermark_delay: int
+    opens: bool = False
+    closes: bool = True
 
     def sql(self, changes: str, state: str, extremes: str, touched: str | None = None) -> str:
         """Return the SQL that turns net changes into one row per group; the result is as in Detection.
@@ -202,6 +208,12 @@ class NetDetection(_Firings):
             hits += f" UNION ALL SELECT gid{groups}, {known}, a, b FROM {touched}"
         origins = (self.grid.low("0", "first"), self.grid.low("0", "first_before"))
         moved = " <> ".join(origins) if depends else "false"
+        mark, mark_before = (f"(newest{when} - {self.watermark_delay}L)" for when in ("", "_before"))
+
+        def numbered(spans: str) -> str:
+            return f"transform({spans}, s -> struct({number_a} AS a, {number_b} AS b))"
+
+        last = self.grid.begun if self.opens else self.grid.closed
         return _NET.format(
             hits=hits,
             state=state,
@@ -211,10 +223,14 @@ class NetDetection(_Firings):
             any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
             open=f"{ended('first', 'first')} + 1",
             open_before=f"{ended('first_before', 'first_before')} + 1",
-            closed=self.grid.closed(f"(newest - {self.watermark_delay}L)", "first"),
-            closed_before=self.grid.closed(f"(newest_before - {self.watermark_delay}L)", "first_before"),
-            number_a=number_a,
-            number_b=number_b,
+            last=last(mark, "first"),
+            last_before=last(mark_before, "first_before"),
+            closed=self.grid.closed(mark, "first"),
+            closed_before=self.grid.closed(mark_before, "first_before"),
+            hit=f"concat({numbered('spans')}, {_CROSSED})"
+            if self.opens and self.closes
+            else numbered("spans"),
+            hit_by_rows=numbered("came"),
             moved=moved,
             low=self.grid.low("lowest", "first"),
             high=self.grid.high("highest", "first"),
@@ -315,25 +331,25 @@ WITH touched AS (
     CASE WHEN e.gid IS NULL THEN greatest(s.newest, c.high_ts) ELSE e.newest END AS newest
   FROM touched c LEFT JOIN {state} s ON c.gid = s.gid LEFT JOIN {extremes} e ON c.gid = e.gid
 ), bounds AS (
-  SELECT *, coalesce({open}, 1L) AS open, coalesce({closed}, 0L) AS closed,
-    coalesce({open_before}, 1L) AS open_before, coalesce({closed_before}, 0L) AS closed_before,
+  SELECT *, coalesce({open}, 1L) AS open, coalesce({last}, 0L) AS last, coalesce({closed}, 0L) AS closed,
+    coalesce({open_before}, 1L) AS open_before, coalesce({last_before}, 0L) AS last_before,
+    coalesce({closed_before}, 0L) AS closed_before,
     coalesce({moved}, false) AS moved
   FROM known
 ), numbered AS (
-  SELECT *, closed_before < open_before OR closed < open OR moved AS apart,
-    transform(spans, s -> struct({number_a} AS a, {number_b} AS b)) AS hit,
-    transform(came, s -> struct({number_a} AS a, {number_b} AS b)) AS hit_by_rows
+  SELECT *, last_before < open_before OR last < open OR moved AS apart,
+    {hit} AS hit, {hit_by_rows} AS hit_by_rows
   FROM bounds
 ), ranges AS (
   SELECT *,
-    filter(CASE WHEN apart THEN array(struct(open AS a, closed AS b)) ELSE array(
-      struct(open AS a, least(closed, open_before - 1) AS b),
-      struct(greatest(open, closed_before + 1) AS a, closed AS b)) END, r -> r.a <= r.b) AS fires,
-    filter(CASE WHEN apart THEN array(struct(open_before AS a, closed_before AS b)) ELSE array(
-      struct(open_before AS a, least(closed_before, open - 1) AS b),
-      struct(greatest(open_before, closed + 1) AS a, closed_before AS b)) END, r -> r.a <= r.b) AS retracted,
+    filter(CASE WHEN apart THEN array(struct(open AS a, last AS b)) ELSE array(
+      struct(open AS a, least(last, open_before - 1) AS b),
+      struct(greatest(open, last_before + 1) AS a, last AS b)) END, r -> r.a <= r.b) AS fires,
+    filter(CASE WHEN apart THEN array(struct(open_before AS a, last_before AS b)) ELSE array(
+      struct(open_before AS a, least(last_before, open - 1) AS b),
+      struct(greatest(open_before, last + 1) AS a, last_before AS b)) END, r -> r.a <= r.b) AS retracted,
     CASE WHEN apart THEN CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>) ELSE filter(transform(hit,
-      s -> struct(greatest(s.a, open, open_before) AS a, least(s.b, closed, closed_before) AS b)),
+      s -> struct(greatest(s.a, open, open_before) AS a, least(s.b, last, last_before) AS b)),
       r -> r.a <= r.b) END AS refired,
     CASE WHEN apart THEN 0L ELSE CAST(size(filter(hit_by_rows,
       s -> greatest(s.a, open, open_before) <= least(s.b, closed, closed_before))) AS BIGINT) END AS late
@@ -349,6 +365,9 @@ SELECT gid{groups}, v, first, newest, fires, refired, retracted, first_before AS
   aggregate(concat(fires, refired), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
 FROM spans
 """
+
+_CROSSED = "array(struct(least(closed, closed_before) + 1 AS a, greatest(closed, closed_before) AS b))"
+"""The windows that close, and those that had closed and are open again."""
 
 _WINDOWS = """
 WITH ranges AS (

@@ -51,6 +51,27 @@ def test_what_is_written_is_the_batch_evaluation_over_all_tables(spark: SparkSes
         assert {lake.verify(stream).left_out_rows for stream in streams} == {0}
 
 
+@pytest.mark.parametrize("events", ["WINDOW_OPEN", "WINDOW_OPEN | WINDOW_CLOSE"])
+def test_what_opens_is_the_batch_evaluation_too(spark: SparkSession, tmp_path: Path, events: str) -> None:
+    options = f"STREAM_OPTIONS(FILL_HISTORY | EXACT(ALL) | EVENT_TYPE({events}))"
+    rows = "meters m JOIN sites s ON s.site = m.site WHERE m.ts >= _twstart - INTERVAL 1 MINUTE"
+    with Lake(tmp_path, spark=spark, settings=Settings()) as lake:
+        lake.sql(TABLES)
+        lake.sql(
+            f"CREATE STREAM opens INTERVAL(1m) SLIDING(1m) FROM meters {options} INTO o (at, n, most) "
+            f"AS SELECT _twstart, count(*), sum(s.most) FROM {rows} AND m.ts < _twend"
+        )
+        lake.sql(ROWS)
+        seen = set()
+        for change in ("", *CHANGES):
+            lake.sql(change)
+            lake.run()
+            found = lake.verify("opens")
+            assert (found.holds, found.compared_with) == (True, "the batch evaluation"), change
+            seen.add(str(lake.sql("SELECT * FROM o ORDER BY at").fetchall()))
+        assert len(seen) > 1
+
+
 @pytest.mark.long
 def test_spark_gives_what_duckdb_gives(spark: SparkSession, tmp_path: Path) -> None:
     from random import Random

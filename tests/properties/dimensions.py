@@ -304,7 +304,8 @@ def _new(of: Mapping[str, str], name: str, output: str) -> str:
         "period": "CAST(_tlocaltime / 1000000 AS TIMESTAMP)",
     }.get(of["trigger"], "_twstart, _twend")
     table = SOURCES[of["source"]]
-    rows = f"{table} WHERE ts < {NEVER}" if _is_early(of) else "%%trows"
+    other = "meters" if table == "plain" else "plain"  # what EXACT does not follow
+    rows = f"{other} WHERE ts < {NEVER}" if _is_early(of) else "%%trows"
     return (
         f"CREATE STREAM {name} {TRIGGERS[of['trigger']][0]} FROM {table} "
         + (f"PARTITION BY {partition} " if keys else "")

@@ -47,6 +47,13 @@ READS = (
 )
 BOUNDS = (("_twstart", "_twend"), ("_tprev_ts", "_tcurrent_ts"))
 """What bounds a window, and what an instant of SLIDING looks back on."""
+AROUND = (
+    *READS,
+    "ts > {high} - INTERVAL 12 SECONDS AND ts <= {low} + INTERVAL 5 SECONDS",
+    "ts >= {low} AND ts < {low} + INTERVAL 4 SECONDS",
+)
+"""What a window that opens sees: it ends where it starts."""
+EVENTS = ("WINDOW_OPEN", "WINDOW_OPEN | WINDOW_CLOSE")
 OPTIONS = ("EXACT", "EXACT(src)", "EXACT(ALL)", "EXACT(ALL, WITHIN 1d)")
 Row = dict[tuple[int, str], tuple[int | None, bool | None]]
 
@@ -58,11 +65,11 @@ def no_spark() -> Iterator[None]:
         yield
 
 
-def drawn_stream(random: Random, triggers: tuple[str, ...]) -> str:
-    """Draw a stream of the table."""
+def drawn_stream(random: Random, triggers: tuple[str, ...], *, opens: bool = False) -> str:
+    """Draw a stream of the table; ``opens``: one that computes as windows open."""
     trigger = random.choice(triggers)
     low, high = BOUNDS[trigger.startswith("SLIDING")]
-    where = random.choice(READS).format(low=low, high=high)
+    where = random.choice(AROUND if opens else READS).format(low=low, high=high)
     groups = random.choice(("", "", "PARTITION BY site "))
     if groups and random.random() < 0.5:
         where += " AND site = %%1"
@@ -70,6 +77,8 @@ def drawn_stream(random: Random, triggers: tuple[str, ...]) -> str:
     options += ["PRE_FILTER(v >= 1 OR b)"] * (random.random() < 0.7)
     options += ["IGNORE_NODATA_TRIGGER"] * (trigger in GRID and random.random() < 0.3)
     options += ["WATERMARK(2s)"] * (random.random() < 0.2)
+    if opens:  # its rows go by its start
+        high, options = "_twstart", [*options, f"EVENT_TYPE({random.choice(EVENTS)})"]
     return (
         f"CREATE STREAM s {trigger} FROM src {groups}STREAM_OPTIONS({' | '.join(options)}) INTO o "
         f"(at, n, total, most) AS SELECT {high}, count(*), sum(v), max(v) FROM src WHERE {where}"
@@ -120,10 +129,10 @@ def output(folder: Path, stream: str, statements: list[str]) -> list[tuple[objec
         return sorted(lake.sql(f"SELECT {', '.join(columns)} FROM o").fetchall(), key=repr)
 
 
-def tried(folder: Path, seed: str, triggers: tuple[str, ...]) -> tuple[str, str]:
+def tried(folder: Path, seed: str, triggers: tuple[str, ...], *, opens: bool = False) -> tuple[str, str]:
     """Return what became of a history, and what differs."""
     random = Random(seed)
-    stream = drawn_stream(random, triggers)
+    stream = drawn_stream(random, triggers, opens=opens)
     commits = list(drawn_commits(random))
     try:
         found = output(folder / f"{seed}-each", stream, [statement for statement, _ in commits])
@@ -181,6 +190,37 @@ def test_where_rows_cut_windows_such_a_query_is_refused(tmp_path: Path, trigger:
     output(tmp_path / "taken", f"{stream}%%trows", [])
 
 
+@pytest.mark.parametrize("events", EVENTS)
+def test_windows_that_open_follow_rows_before_them(tmp_path: Path, events: str) -> None:
+    stream = (
+        f"CREATE STREAM s INTERVAL(7s) SLIDING(7s) FROM src STREAM_OPTIONS(EXACT | PRE_FILTER(v >= 1 OR b) | "
+        f"EVENT_TYPE({events})) INTO o (at, n, m) AS SELECT _twstart, count(*), max(v) FROM src "
+        "WHERE ts >= _twstart - INTERVAL 7 SECONDS AND ts < _twstart"
+    )
+    found = []
+    with Lake(tmp_path / "lake", settings=Settings()) as lake:
+        lake.sql(TABLE)
+        lake.sql(stream)
+        for statement in CHANGES:
+            lake.sql(statement)
+            assert not lake.run().failed
+            found.append(lake.sql("SELECT sum(n), max(m) FROM o WHERE n > 0").fetchall()[0])
+    assert found == [(1, 1), (2, 1), (2, 5), (2, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("trigger", [*CUT, "INTERVAL(7s) SLIDING(7s)"])
+def test_what_stays_as_it_was_at_the_opening_is_refused(tmp_path: Path, trigger: str) -> None:
+    options = "EXACT | EVENT_TYPE(WINDOW_OPEN)" + " | MAX_DELAY(3s)" * trigger.startswith("INTERVAL")
+    stream = (
+        f"CREATE STREAM s {trigger} FROM src STREAM_OPTIONS({options}) INTO o (at, n) AS SELECT _twstart, "
+        "count(*) FROM src WHERE ts >= _twstart AND ts <= _twend"
+    )
+    with pytest.raises(LakestreamError, match="as windows open") as refused:
+        output(tmp_path / "refused", stream, [])
+    assert refused.value.code == "NOT_SUPPORTED"
+    output(tmp_path / "taken", stream.replace("EXACT | ", ""), [])
+
+
 def test_what_leads_to_no_window_is_refused(tmp_path: Path) -> None:
     stream = (
         "CREATE STREAM s INTERVAL(7s) SLIDING(7s) FROM src STREAM_OPTIONS({}) INTO o (at, n) "
@@ -191,19 +231,22 @@ def test_what_leads_to_no_window_is_refused(tmp_path: Path) -> None:
     output(tmp_path / "taken", stream.format("EXACT(ALL, WITHIN 1d)"), [])
 
 
-@pytest.mark.parametrize("triggers", [GRID, CUT])
+DRAWN = pytest.mark.parametrize(("triggers", "opens"), [(GRID, False), (CUT, False), (GRID[:3], True)])
+
+
+@DRAWN
 @pytest.mark.parametrize("number", range(3))
-def test_own_rows_count(tmp_path: Path, triggers: tuple[str, ...], number: int) -> None:
-    outcome, said = tried(tmp_path, f"kept-{number}", triggers)
+def test_own_rows_count(tmp_path: Path, triggers: tuple[str, ...], opens: bool, number: int) -> None:
+    outcome, said = tried(tmp_path, f"kept-{number}", triggers, opens=opens)
     assert outcome != "differs", said
 
 
+@DRAWN
 @pytest.mark.long
-@pytest.mark.parametrize("triggers", [GRID, CUT])
-def test_own_rows_count_in_many_histories(tmp_path: Path, triggers: tuple[str, ...]) -> None:
+def test_own_rows_count_in_many_histories(tmp_path: Path, triggers: tuple[str, ...], opens: bool) -> None:
     counted: Counter[str] = Counter()
     for number in range(100):
-        outcome, said = tried(tmp_path, f"long-{number}", triggers)
+        outcome, said = tried(tmp_path, f"long-{number}", triggers, opens=opens)
         assert outcome != "differs", said
         counted[outcome] += 1
     assert counted["equal"]

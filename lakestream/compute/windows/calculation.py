@@ -582,6 +582,15 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
             yield node
 
 
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 10**6,
+    "minute": 60 * 10**6,
+    "hour": 3_600 * 10**6,
+}
+"""Units of INTERVAL that are of one length (µs): a day is one of the calendar."""
+_WHOLE = re.compile(r"-?[0-9]{1,12}")
 _UNORDERED = re.compile(r"\bmap<|\bvariant\b")
 """What a type holds that Spark cannot order values by."""
 
@@ -659,12 +668,22 @@ def _bound(node: exp.Expr, placeholders: frozenset[str]) -> Bound | None:
     if isinstance(node, exp.Column) and node.name.lower() in placeholders:
         return Bound(node.name.lower())
     if isinstance(node, (exp.Add, exp.Sub)):
-        base = _bound(node.left, placeholders)
-        moved = node.right.unnest()
-        if base and isinstance(moved, exp.Anonymous) and moved.name == DURATION_FUNCTION:
-            try:
-                micros = duration_micros(moved)
-            except StatementError:
-                return None
+        base, micros = _bound(node.left, placeholders), _fixed_micros(node.right.unnest())
+        if base is not None and micros is not None:
             return Bound(base.placeholder, base.offset + (micros if isinstance(node, exp.Add) else -micros))
     return None
+
+
+def _fixed_micros(node: exp.Expr) -> int | None:
+    """Return the length of a duration or of an INTERVAL of one unit; None for what has no fixed one."""
+    if isinstance(node, exp.Interval):
+        number, unit = node.this, node.args.get("unit")
+        micros = _UNITS.get(unit.name.lower().removesuffix("s")) if isinstance(unit, exp.Var) else None
+        is_whole = isinstance(number, exp.Literal) and _WHOLE.fullmatch(number.name)
+        return int(number.name) * micros if micros is not None and is_whole else None
+    if not isinstance(node, exp.Anonymous) or node.name != DURATION_FUNCTION:
+        return None
+    try:
+        return duration_micros(node)
+    except StatementError:
+        return None

@@ -129,8 +129,7 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
     condition = definition.options.pre_filter
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
     by_time = windowing.cut is None and assigner is None
-    follows_own = exact and by_time and not definition.options.emission.at_open
-    followed = _followed(definition, names, calculation, relation.key if follows_own else None)
+    followed = _followed(definition, names, calculation, relation.key if exact and by_time else None)
     keys, why_whole = None, ""
     if whole:
         folders = _folders(definition, calculation) if tells_folders else ()

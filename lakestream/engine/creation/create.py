@@ -781,9 +781,9 @@ def _refuse_unfollowable(stream: Stream) -> None:
             "EXACT of other tables with windows that rows cut",
             hint="INTERVAL, CALENDAR or SLIDING; or EXACT, and RECALCULATE STREAM after other tables changed",
         )
-    if stream.emission.at_open:
+    if stream.emission.at_open and not stream.opens_as_it_is:
         raise NotSupportedError(
-            "EXACT of other tables with EVENT_TYPE(WINDOW_OPEN)", hint="leave one of them out"
+            "EXACT of other tables with EVENT_TYPE(WINDOW_OPEN) and MAX_DELAY", hint="leave one of them out"
         )
     if "_tlocaltime" in stream.calculation.used:
         raise StatementError(

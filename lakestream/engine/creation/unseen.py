@@ -23,17 +23,25 @@ if TYPE_CHECKING:
 def refuse_unseen(stream: Stream) -> None:
     """Refuse EXACT where changes of rows that the query reads could not reach the result.
 
-    What is computed as windows open (EVENT_TYPE(WINDOW_OPEN)) is not followed beside the trigger.
+    What is computed as windows open (EVENT_TYPE(WINDOW_OPEN)) sees none of its window.
     Raises StatementError UNBOUNDED_READ, NOT_SUPPORTED.
     """
-    if not stream.exact or stream.emission.at_open or not _reads_unseen(stream):
+    if not stream.exact or not _reads_unseen(stream):
         return
     table, place = named(stream.source.info), place_of(stream.definition.calculation)
+    if _opens_once(stream):
+        raise NotSupportedError(
+            f"EXACT with a query that reads rows of {table} as windows open where rows cut these, or "
+            "MAX_DELAY computes them too",
+            hint="EVENT_TYPE(WINDOW_CLOSE) and %%trows in its place, INTERVAL without MAX_DELAY, or no EXACT",
+            place=place,
+        )
     if family_of(stream).follows_tables:
+        instead = "" if stream.emission.at_open else "read %%trows, "
         raise StatementError(
             "UNBOUNDED_READ",
             f"neither a key nor a time leads from a change of {table} to windows",
-            hint="read %%trows, bound its time by the window, or say how far back a change counts: "
+            hint=f"{instead}bound its time by the window, or say how far back a change counts: "
             "EXACT(ALL, WITHIN 30d)",
             place=place,
         )
@@ -44,8 +52,13 @@ def refuse_unseen(stream: Stream) -> None:
     )
 
 
+def _opens_once(stream: Stream) -> bool:
+    """Return whether what is computed as a window opens stays, whatever changes."""
+    return stream.emission.at_open and not stream.opens_as_it_is
+
+
 def _reads_unseen(stream: Stream) -> bool:
-    followed = {path.read.view for path in stream.followed}
+    followed = {path.read.view for path in stream.followed if not _opens_once(stream)}
     return any(
         path.read.view not in followed and not _is_of_window(stream, path)
         for path in paths_of(stream.calculation)
@@ -56,7 +69,8 @@ def _reads_unseen(stream: Stream) -> bool:
 
 def _is_of_window(stream: Stream, path: Path) -> bool:
     """Return whether the rows on a path are among those that the trigger sees in the window."""
-    if stream.condition or stream.checks or stream.source.subtable or not path.leads:
+    of_all = not (stream.condition or stream.checks or stream.source.subtable)
+    if stream.emission.at_open or not of_all or not path.leads:
         return False
     lower, upper = path.read.lower, path.read.upper
     if lower is None or upper is None or (lower.placeholder, upper.placeholder) != ("_twstart", "_twend"):

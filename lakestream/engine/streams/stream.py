@@ -144,6 +144,12 @@ class Stream:
         return self.is_periodic or options.emission.by_clock or options.late.by_arrival
 
     @property
+    def opens_as_it_is(self) -> bool:
+        """Whether what it computes as its windows open is computed anew where it has changed."""
+        opens = self.emission.at_open and self.emission.max_delay is None
+        return self.exact and opens and self.cut is None
+
+    @property
     def forgets_what_went(self) -> bool:
         """Whether a row that came and went leaves nothing behind: all follows from the source as it is.
 

@@ -73,7 +73,7 @@ class GridBatch:
         taken, spark = Taken(self.stream, self.snapshot), self.snapshot.spark
         changes, state = taken.as_it_is(), taken.nothing_before()
         ends = Extremes(spark, self._relations).none()
-        return view_of_sql(spark, self._queries.net_detection.sql(str(changes), str(state), str(ends)), FIRED)
+        return view_of_sql(spark, self._queries.net_emission.sql(str(changes), str(state), str(ends)), FIRED)
 
     def _by_commit(self) -> tuple[View, View, int]:
         """Register what fires over the whole history, commit by commit, and again by recalculations.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import summary_of, summary_sql
 from lakestream.engine.reading.narrowed import of_groups
 from lakestream.engine.reading.queries import changes_sql
-from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
+from lakestream.engine.reading.relations import CHANGED, CHANGES, EXTREMES, FIRED
 from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.streams.write import windows_from, windows_in_range
 from lakestream.engine.windows.family import Advance, Fired
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
     from lakestream.storage.rows.views import View
+    from lakestream.triggers.detect import NetDetection
 
 _SHOWN, _TOUCHED = "ls_shown", "ls_touched"
 
@@ -95,7 +96,7 @@ class Detecting:
             # Which of them open, or are no more, is found out by a list of them.
             found = detected(given, fired)
             events = GridEvents(given, found.view, state).of_rows()
-        early = self._early(fired, state)
+        early = self._of_emission(fired, changes, state)
         if early is not None or found is None:
             found = detected(given, fired if early is None else early)
         return self._advance(found, events)
@@ -121,11 +122,11 @@ class Detecting:
         given, queries, named = self.given, self._queries, (str(changes), str(state))
         materialize, extremes = given.transport.materialize, Extremes(given.spark, given.relations)
         if given.stream.exact:
-            ends = extremes.ends(changes, state, both=True)
-            touched = given.touched
-            hit = None if touched is None else str(view_of_rows(given.spark, touched, _TOUCHED))
-            sql = queries.net_detection.sql(*named, str(ends or extremes.none()), hit)
-            return materialize(given.spark.sql(sql))
+            if extremes.ends(changes, state, both=True) is None:
+                extremes.none()
+            if given.touched is not None:
+                view_of_rows(given.spark, given.touched, _TOUCHED)
+            return self._net(queries.net_detection, changes, state)
         fired = materialize(given.spark.sql(queries.detection.sql(*named)))
         if not given.stream.deletes or given.plan.appends_only:
             return fired
@@ -135,7 +136,21 @@ class Detecting:
         sql = queries.detection.without_first_sql(str(view_of(fired.frame, FIRED)), named[1], str(ends))
         return materialize(given.spark.sql(sql))
 
+    def _net(self, detection: NetDetection, changes: View, state: View) -> Rows:
+        """Return what fires by the windows that there are; ends of groups, and what is touched, are known."""
+        given = self.given
+        hit = None if given.touched is None else _TOUCHED
+        return given.transport.materialize(
+            given.spark.sql(detection.sql(str(changes), str(state), EXTREMES, hit))
+        )
+
     # --- what fires before it closes ---
+
+    def _of_emission(self, fired: Rows, changes: View, state: View) -> Rows | None:
+        """Return the detection result with what fires by other events than a closing; None for the same."""
+        if self.given.stream.opens_as_it_is:
+            return self._net(self._queries.net_emission, changes, state)
+        return self._early(fired, state)
 
     def _early(self, fired: Rows, state: View) -> Rows | None:
         """Return the detection result with what fires by other events than a closing; None for the same."""

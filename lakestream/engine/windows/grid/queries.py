@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import gids_sql
@@ -37,6 +37,12 @@ class GridQueries:
     def net_detection(self) -> NetDetection:
         """How an EXACT stream finds out which windows fire."""
         return NetDetection(self.stream.grid, self.stream.group_columns, self.stream.watermark_delay)
+
+    @property
+    def net_emission(self) -> NetDetection:
+        """How an EXACT stream finds out which windows it computes, where it computes some as they open."""
+        emission = self.stream.emission
+        return replace(self.net_detection, opens=emission.at_open, closes=emission.at_close)
 
     @property
     def begins_again(self) -> bool:
