@@ -159,6 +159,17 @@ def windows_from(
     return _windows_where(tables, target, of_own(target.shape, where) if where else target.shape.own(), only)
 
 
+def groups_there(tables: Tables, target: Target) -> set[int]:
+    """Return the groups that the output, or its quarantine, has rows of."""
+    places, found = target.shape.places, set[int]()
+    query = f"SELECT DISTINCT {places.group} AS gid FROM t WHERE {target.shape.own() or 'true'}"
+    for info in target.tables:
+        table = tables.open(info.path)
+        table.refresh()
+        found.update(query_arrow(table, None, query)["gid"].drop_null().to_pylist())
+    return found
+
+
 def last_starts(
     tables: Tables, target: Target, upto: int, share: tuple[int, int], only: Collection[int]
 ) -> list[int]:

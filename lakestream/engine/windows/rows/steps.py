@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from lakestream.engine.base.keyed import parts_of
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, FIRED
+from lakestream.engine.streams.stream import EventRange
+from lakestream.engine.streams.write import groups_there, windows_from
 from lakestream.engine.windows.events import EVENTS
 from lakestream.engine.windows.family import Advance, Fired, Step
 from lakestream.engine.windows.rows.cutting import Cutting
@@ -135,9 +137,27 @@ class RecomputeCut(RecomputeStep):
 
     def advance(self, given: TickInput) -> Advance:
         """Let all windows of the range fire that have fired."""
-        if given.state.rows is None or not len(given.state):
-            return Advance(given.state)
-        shares = _shares(given, len(given.state), 0, self.event_range.overlap_us)
-        schema = given.state.rows.schema
-        found = (Cutting(given, schema, share).recompute(self.event_range) for share in shares)
-        return _advance(given, together(found))
+        advance = Advance(given.state)
+        if given.state.rows is not None and len(given.state):
+            shares = _shares(given, len(given.state), 0, self.event_range.overlap_us)
+            schema = given.state.rows.schema
+            found = (Cutting(given, schema, share).recompute(self.event_range) for share in shares)
+            advance = _advance(given, together(found))
+        if given.output_committed or self.event_range != EventRange():
+            return advance
+        return replace(advance, replaced=[*advance.replaced, *_of_lost_groups(given)])
+
+
+def _of_lost_groups(given: TickInput) -> list[pa.Table]:
+    """Return the windows of groups that are no more: another table is in the place of the source (RESYNC)."""
+    import pyarrow as pa
+
+    if not given.target.shape.provenance:
+        return []
+    known = set() if given.state.rows is None else {*given.state.rows["gid"].to_pylist()}
+    lost = groups_there(given.tables, given.target) - known - {*given.stream.waiting_groups}
+    if not lost:
+        return []
+    windows = sorted(windows_from(given.tables, given.target, None, only=lost))
+    gids, lows = ([window[place] for window in windows] for place in (0, 1))
+    return [pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})]
