@@ -48,12 +48,16 @@ ODD = (
     "a'b",
     'a"b',
     "a\nb",
+    "a\tb",
+    "\x7f",
+    "#?&+",
     "a\\b",
     "é",
     "日本",
     "{*}",
     "x" * 200,
 )
+FAR = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), datetime(1582, 10, 10, tzinfo=UTC))
 LONG_AGO = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 
 
@@ -79,8 +83,10 @@ KINDS = {
     "bigint": Kind(pa.int64(), (None, 0, 2**63 - 1, -(2**63))),
     "boolean": Kind(pa.bool_(), (None, True, False)),
     "date": Kind(
-        pa.date32(), (None, date(1969, 12, 31), date(2025, 1, 1), date(1582, 10, 4), date(9999, 12, 31))
+        pa.date32(),
+        (None, date(1969, 12, 31), date(2025, 1, 1), date(1582, 10, 4), date(9999, 12, 31), date.min),
     ),
+    "far timestamp": Kind(pa.timestamp("us", "UTC"), (None, START, *FAR), small=False, by_spark=True),
     "timestamp": Kind(
         pa.timestamp("us", "UTC"),
         (None, START, LONG_AGO, START + timedelta(microseconds=1), datetime(2025, 3, 30, 2, 30, tzinfo=UTC)),
@@ -93,12 +99,21 @@ KINDS = {
     ),
     "decimal": Kind(
         pa.decimal128(20, 4),
-        (None, Decimal(0), Decimal("-1.5"), Decimal("1.5001")),
+        (
+            None,
+            Decimal(0),
+            Decimal("-1.5"),
+            Decimal("1.5001"),
+            Decimal("-0.0001"),
+            -Decimal(10**20 - 1) / 10**4,
+        ),
         small=False,
         by_spark=True,
     ),
-    "double": Kind(pa.float64(), (None, nan, 0.0, -0.0, inf, -inf, 0.1, 1e-300), small=False, by_spark=True),
-    "float": Kind(pa.float32(), (None, nan, 0.0, -0.0, inf, 0.5), small=False),
+    "double": Kind(
+        pa.float64(), (None, nan, 0.0, -0.0, inf, -inf, 0.1, 1e16, -1e-7, 1e200), small=False, by_spark=True
+    ),
+    "float": Kind(pa.float32(), (None, nan, 0.0, -0.0, inf, 0.5, 3e38, 1e-40), small=False),
     "binary": Kind(
         pa.binary(), (None, b"", b"a", b"\0", b"\xff/"), small=False, by_spark=True, is_output=False
     ),

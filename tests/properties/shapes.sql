@@ -58,6 +58,20 @@ SELECT k, size(collect_set(v)) AS n FROM {a} GROUP BY k ## SELECT k, count(DISTI
   GROUP BY k;
 SELECT k, array_max(collect_list(v)) AS n FROM {a} GROUP BY k ## SELECT k, max(v) AS n FROM {a} GROUP BY
   k;
+SELECT l.[[by=k|g]] AS k, [[of=l.c + coalesce(m.c, 0)|m.c|l.c - m.c|CASE WHEN m.c IS NULL THEN -1 ELSE l.c END]]
+  AS n FROM (SELECT [[by]], [[left=count(*)|sum(v)|max(v)|min(id)]] AS c FROM {a} $kept GROUP BY [[by]][[having=|
+  HAVING count(*) > 1]]) l [[how=JOIN|LEFT JOIN|FULL JOIN]] (SELECT [[by]], [[right=count(*)|sum(v)|max(v)|min(id)|
+  count(DISTINCT v)]] AS c FROM [[from={b}|{a}]] [[of_m=|WHERE v > 0]] GROUP BY [[by]]) m ON m.[[by]] [[eq==|<=>]]
+  l.[[by]];
+SELECT l.k, m.c AS n FROM (SELECT k, max([[of=v|id]]) AS c FROM {a} GROUP BY k) l [[how=JOIN|LEFT JOIN]] (SELECT
+  v, [[right=count(*)|max(id)|min(v)]] AS c FROM {b} GROUP BY v) m ON m.v = l.c[[more=| AND m.c > 1]];
+SELECT [[by=l.c|m.c|l.g]] AS k, [[agg=count(*)|sum(m.c)|max(l.c)]] AS n FROM (SELECT g, count(*) AS c FROM {a} GROUP
+  BY g) l [[how=JOIN|LEFT JOIN]] (SELECT g, max(v) AS c FROM {b} GROUP BY g) m ON m.g = l.g GROUP BY [[by]];
+SELECT p.[[by=k|g]] AS k, [[agg=max(q.v)|min(q.v)|max(q.id)|max(q.v) - min(p.v)|coalesce(max(q.v), min(q.id))|max(q.ts)]]
+  AS n FROM {a} p [[how=JOIN|LEFT JOIN]] {b} q ON q.[[on=k|g|v]] = p.[[on]][[more=| AND q.v > 0| AND q.id <> p.id]]
+  [[where=|WHERE p.v IS NOT NULL]] GROUP BY p.[[by]] [[having=|HAVING max(q.v) > 1|HAVING count(q.v) > 0]];
+SELECT q.g AS k, [[agg=max|min]](p.v) AS n FROM {a} p [[how=JOIN|LEFT JOIN]] {b} q ON q.k = p.k [[how]] {c} r ON r.g =
+  q.g [[where=|WHERE r.v > 0]] GROUP BY q.g;
 
 -- Spark alone
 

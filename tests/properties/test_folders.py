@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from lakestream import Lake
 from lakestream.engine.creation import compile as compiling
+from lakestream.errors import StorageError
 from tests.properties.followed import without_spark
 from tests.properties.parted import KINDS, differences
 from tests.properties.test_told_keys import _shown
@@ -81,6 +84,40 @@ def test_a_view_that_told_no_folders_goes_on_without(lake: Lake, aggregate: str)
 def test_tables_by_folders_are_as_those_without(kind: str) -> None:
     with without_spark():
         assert differences(f"kept-{kind}", kind=kind, steps=2) == []
+
+
+@pytest.mark.parametrize("value", ["'" + "x" * 300 + "'", "'" + "日" * 90 + "'"])
+def test_a_text_that_no_folder_can_be_called_is_named(tmp_path: Path, value: str) -> None:
+    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string())])
+    fed = {"delta.enableChangeDataFeed": "true"}
+    DeltaTable.create(str(tmp_path / "theirs"), schema, partition_by=["k"], configuration=fed)
+    with without_spark(), Lake(tmp_path / "lake") as lake:
+        lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}' TIMESTAMP BY ts")
+        lake.sql("INSERT INTO theirs VALUES ('2025-01-01', 'a')")
+        for statement in (
+            f"INSERT INTO theirs VALUES ('2025-01-01', {value})",
+            f"UPDATE theirs SET k = {value}",
+        ):
+            with pytest.raises(StorageError, match="a value of k") as refused:
+                lake.sql(statement)
+            assert refused.value.code == "FOLDER_TOO_LONG"
+        assert lake.sql("SELECT k FROM theirs").fetchall() == [("a",)]
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR(300)", "DOUBLE"])
+def test_a_stream_says_which_value_no_folder_can_be_called(tmp_path: Path, kind: str) -> None:
+    good, value = ("1", "1e-300") if kind == "DOUBLE" else ("'a'", "'" + "x" * 300 + "'")
+    with without_spark(), Lake(tmp_path) as lake:
+        lake.sql(f"CREATE TABLE t (ts TIMESTAMP, k {kind}, x INT)")
+        lake.sql("CREATE MATERIALIZED VIEW v PARTITIONED BY (k) AS SELECT k, count(*) AS n FROM t GROUP BY k")
+        lake.sql(f"INSERT INTO t VALUES ('2025-01-01', {good}, 1) ('2025-01-01 00:00:01', {value}, 2)")
+        lake.run()
+        (stopped,) = lake.streams()
+        assert (stopped.status, str(stopped.last_error).partition(":")[0]) == ("Failed", "FOLDER_TOO_LONG")
+        lake.sql("DELETE FROM t WHERE x = 2")
+        lake.sql("START STREAM v")
+        lake.run()
+        assert lake.sql("SELECT n FROM v").fetchall() == [(1,)]
 
 
 @pytest.mark.long

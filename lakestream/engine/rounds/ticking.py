@@ -48,6 +48,10 @@ _RECORDED_SECONDS = 0.5
 """Ticks of so many seconds may wait to be recorded."""
 
 
+_OF_ROWS = ("FOLDER_TOO_LONG", "OUTPUT_CONSTRAINT")
+"""What the output refuses of rows that it was to take."""
+
+
 @dataclass
 class Ticking:
     """Runs planned ticks up to the commits of their outputs, and has them recorded."""
@@ -143,7 +147,8 @@ class Ticking:
                 outcome.checked |= counts_committed(output, plan)
         except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = self.failing.named(runtime.record, error)
-            if isinstance(failure, ResultRefusedError) and plan.kind == "changes" and not output_committed:
+            of_rows = isinstance(failure, ResultRefusedError) or failure.code in _OF_ROWS
+            if of_rows and plan.kind == "changes" and not output_committed:
                 self.dividing.withdraw(plan)  # what is corrected later is to be taken with it
             if isinstance(failure, TooManyWindowsError) and not output_committed:
                 if not unlimited and self._has_begun(runtime, plan):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -51,6 +52,10 @@ _GAP = re.compile(
     re.DOTALL,
 )
 """How delta-rs says that commits are gone from the midst of a log, by all that it knows of two files."""
+
+_FOLDER = re.compile(r"/(?P<name>(?P<column>[^/=]+)=[^/]*)")
+_LONGEST_FOLDER = 255
+"""Bytes of the name of a folder, as all common file systems have it."""
 
 FAR_TIMES = "times before 1678 or after 2261"
 _DECIMAL_FOLDERS = "partitions of decimals"
@@ -521,7 +526,18 @@ def first_line(error: BaseException) -> str:
 
 
 def not_done(code: str, what: str, error: BaseException) -> StorageError:
-    """Return the error of a code for what was not done, with what is to be done where a disk refused it."""
+    """Return the error of a code for what was not done, with what is to be done where a disk refused it.
+
+    A folder of a partition that no file system takes is FOLDER_TOO_LONG.
+    """
+    for found in _FOLDER.finditer(str(error)):
+        if len(found["name"].encode()) > _LONGEST_FOLDER:
+            return StorageError(
+                "FOLDER_TOO_LONG",
+                f"{what or 'nothing was written'}: a value of {unquote(found['column'])}, by which the table "
+                f"is partitioned, makes a folder's name of more than {_LONGEST_FOLDER} bytes",
+                hint="partition by what is shorter: a text cut by left(…, 80), a number that is rounded",
+            )
     said = system_message(error) if isinstance(error, OSError) and error.strerror else first_line(error)
     return StorageError(code, f"{what}: {said}" if what else said, hint=disk_remedy(said))
 
