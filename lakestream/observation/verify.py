@@ -23,6 +23,7 @@ from lakestream.engine.reading.relations import (
 from lakestream.engine.recalculation.recalculate import range_of
 from lakestream.engine.rounds.replay import RecordedTicks, Replay
 from lakestream.engine.rounds.runtime import mark_of
+from lakestream.engine.streams.stream import opens_once
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
@@ -246,8 +247,7 @@ class Verifier:
     def _by_replay(self) -> bool:
         """Whether what the stream writes depends on what came when, and not on its source alone."""
         emission = self.stream.definition.options.emission
-        opens_once = emission.at_open and not self.stream.opens_as_it_is
-        if opens_once or emission.max_delay is not None or not self.stream.definition.stores:
+        if opens_once(self.stream) or emission.max_delay is not None or not self.stream.definition.stores:
             return True
         if self.stream.goes_by_ticks:
             return True

@@ -18,6 +18,7 @@ from lakestream.engine.planning.checks import refuse_gone, refuse_other
 from lakestream.engine.streams.expectations import result_checks
 from lakestream.engine.streams.quarantine import Quarantine
 from lakestream.engine.streams.quarantine import refuse_unfit as refuse_unfit_expectations
+from lakestream.engine.streams.stream import opens_once
 from lakestream.engine.streams.target import (
     UNIQUE_TIMES,
     Target,
@@ -781,7 +782,7 @@ def _refuse_unfollowable(stream: Stream) -> None:
             "EXACT of other tables with windows that rows cut",
             hint="INTERVAL, CALENDAR or SLIDING; or EXACT, and RECALCULATE STREAM after other tables changed",
         )
-    if stream.emission.at_open and not stream.opens_as_it_is:
+    if opens_once(stream):
         raise NotSupportedError(
             "EXACT of other tables with EVENT_TYPE(WINDOW_OPEN) and MAX_DELAY", hint="leave one of them out"
         )

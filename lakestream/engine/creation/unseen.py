@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.reach import GROUPS, paths_of
 from lakestream.engine.base.names import TBNAME
+from lakestream.engine.streams.stream import opens_once
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.said import named
 from lakestream.errors import NotSupportedError, StatementError
@@ -29,7 +30,7 @@ def refuse_unseen(stream: Stream) -> None:
     if not stream.exact or not _reads_unseen(stream):
         return
     table, place = named(stream.source.info), place_of(stream.definition.calculation)
-    if _opens_once(stream):
+    if opens_once(stream):
         raise NotSupportedError(
             f"EXACT with a query that reads rows of {table} as windows open where rows cut these, or "
             "MAX_DELAY computes them too",
@@ -52,13 +53,8 @@ def refuse_unseen(stream: Stream) -> None:
     )
 
 
-def _opens_once(stream: Stream) -> bool:
-    """Return whether what is computed as a window opens stays, whatever changes."""
-    return stream.emission.at_open and not stream.opens_as_it_is
-
-
 def _reads_unseen(stream: Stream) -> bool:
-    followed = {path.read.view for path in stream.followed if not _opens_once(stream)}
+    followed = {path.read.view for path in stream.followed if not opens_once(stream)}
     return any(
         path.read.view not in followed and not _is_of_window(stream, path)
         for path in paths_of(stream.calculation)

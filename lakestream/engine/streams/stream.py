@@ -144,12 +144,6 @@ class Stream:
         return self.is_periodic or options.emission.by_clock or options.late.by_arrival
 
     @property
-    def opens_as_it_is(self) -> bool:
-        """Whether what it computes as its windows open is computed anew where it has changed."""
-        opens = self.emission.at_open and self.emission.max_delay is None
-        return self.exact and opens and self.cut is None
-
-    @property
     def forgets_what_went(self) -> bool:
         """Whether a row that came and went leaves nothing behind: all follows from the source as it is.
 
@@ -323,6 +317,12 @@ class Stream:
         return self.source.info.time_column if fragment is None else fragment.sql.strip("`")
 
     # --- windows that are cut by rows ---
+
+
+def opens_once(stream: Stream) -> bool:
+    """Return whether what a stream computes as its windows open stays, whatever changes then."""
+    is_net = stream.exact and stream.cut is None and stream.emission.max_delay is None
+    return stream.emission.at_open and not is_net
 
 
 def followed_paths(stream: Stream) -> list[str]:

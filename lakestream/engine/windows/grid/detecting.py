@@ -9,7 +9,7 @@ from lakestream.engine.base.state import summary_of, summary_sql
 from lakestream.engine.reading.narrowed import of_groups
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EXTREMES, FIRED
-from lakestream.engine.streams.stream import EventRange
+from lakestream.engine.streams.stream import EventRange, opens_once
 from lakestream.engine.streams.write import windows_from, windows_in_range
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.events import GridEvents
@@ -148,7 +148,7 @@ class Detecting:
 
     def _of_emission(self, fired: Rows, changes: View, state: View) -> Rows | None:
         """Return the detection result with what fires by other events than a closing; None for the same."""
-        if self.given.stream.opens_as_it_is:
+        if self.given.stream.emission.at_open and not opens_once(self.given.stream):
             return self._net(self._queries.net_emission, changes, state)
         return self._early(fired, state)
 
