@@ -38,6 +38,9 @@ TYPES = {
     "e": "date",
     "a": "array<int>",
     "r": "struct<a: int, b: string>",
+    "p": "decimal(10,2)",
+    "w": "decimal(38,18)",
+    "f": "float",
 }
 COLUMNS = {f"{letter}{number}": kind for letter, kind in TYPES.items() for number in "12"}
 LITERALS = (
@@ -45,7 +48,19 @@ LITERALS = (
     *("'a'", "'10'", "''", "NULL", "TRUE", "FALSE", "'2026-01-01'", "array()"),
     *("TIMESTAMP '2026-01-01 00:00:00'", "DATE '2026-01-01'"),
 )
-CASTS = ("BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "BOOLEAN", "STRING", "TIMESTAMP", "DATE")
+CASTS = (
+    "BIGINT",
+    "INT",
+    "SMALLINT",
+    "TINYINT",
+    "DOUBLE",
+    "BOOLEAN",
+    "STRING",
+    "TIMESTAMP",
+    "DATE",
+    "DECIMAL(12,4)",
+    "FLOAT",
+)
 OPERATORS = ["+", "-", "*", "/", "%", "div", "=", "<>", "<", "<=", ">", ">=", "<=>", "AND", "OR", "||"]
 OF_ONE = [
     "abs",

@@ -15,16 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 WHOLE, DOUBLE, DECIMAL = "a whole number", "a double", "a decimal that is written"
+FIXED, FLOAT, BYTES = "a decimal", "a float", "bytes"
 TRUTH, TEXT, INSTANT, DAY, NULL = "a truth", "a text", "an instant", "a day", "no value"
 
 _NUMBERS = frozenset({WHOLE, DOUBLE})
+_SUMS = {WHOLE: WHOLE, DOUBLE: DOUBLE, FLOAT: DOUBLE, FIXED: FIXED}
+"""The numbers that are added up, and what they come to."""
 _COMPARABLE = (
-    frozenset({WHOLE, DOUBLE, DECIMAL}),
-    *(frozenset({kind}) for kind in (TRUTH, TEXT, INSTANT, DAY)),
+    frozenset({WHOLE, DOUBLE, DECIMAL, FIXED, FLOAT}),
+    *(frozenset({kind}) for kind in (TRUTH, TEXT, INSTANT, DAY, BYTES)),
 )
 _TYPES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), WHOLE),
     "double": DOUBLE,
+    "float": FLOAT,
+    "binary": BYTES,
     "boolean": TRUTH,
     "string": TEXT,
     "timestamp": INSTANT,
@@ -44,7 +49,11 @@ class _NotPlainError(Exception):
 
 def kinds_of(types: Mapping[str, str]) -> dict[str, str]:
     """Return the kinds of columns by their names in small letters; those of other types are left out."""
-    return {name.lower(): _TYPES[kind] for name, kind in types.items() if kind in _TYPES}
+    named = {
+        name.lower(): FIXED if kind.startswith("decimal") else _TYPES.get(kind)
+        for name, kind in types.items()
+    }
+    return {name: kind for name, kind in named.items() if kind is not None}
 
 
 def kind_of(sql: str, columns: Mapping[str, str]) -> str | None:
@@ -134,6 +143,10 @@ def _is_null(node: exp.Expr, columns: Mapping[str, str]) -> str:
 
 def _computed(node: exp.Expr, columns: Mapping[str, str]) -> str:
     kinds = _all(_operands(node), columns)
+    if len(kinds) == 1 and not kinds <= _NUMBERS | {DECIMAL}:
+        return _checked(that=kinds <= {FIXED, FLOAT}, gives=next(iter(kinds)))
+    if FIXED in kinds:
+        return _checked(that=kinds <= {FIXED, DECIMAL, WHOLE}, gives=FIXED)
     if DECIMAL in kinds and isinstance(node, exp.Neg):
         return DECIMAL
     if DECIMAL in kinds:
@@ -142,7 +155,7 @@ def _computed(node: exp.Expr, columns: Mapping[str, str]) -> str:
 
 
 def _quotient(node: exp.Expr, columns: Mapping[str, str]) -> str:
-    return _checked(that=_all(_operands(node), columns) <= _NUMBERS, gives=DOUBLE)
+    return _checked(that=_all(_operands(node), columns) <= {*_NUMBERS, FLOAT}, gives=DOUBLE)
 
 
 def _whole_quotient(node: exp.Expr, columns: Mapping[str, str]) -> str:
@@ -170,7 +183,7 @@ def _cast(node: exp.Expr, columns: Mapping[str, str]) -> str:
     kind, given = _TYPES.get(node.args["to"].sql("spark").lower()), _kind(node.this, columns)
     if kind is None:
         raise _NotPlainError
-    numbers = kind in _NUMBERS and given in {*_NUMBERS, DECIMAL, TRUTH}
+    numbers = kind in _NUMBERS and given in {*_SUMS, DECIMAL, TRUTH}
     return _checked(that=numbers or given in (kind, NULL) or (kind == TEXT and given != DECIMAL), gives=kind)
 
 
@@ -223,7 +236,9 @@ def _count(node: exp.Expr, columns: Mapping[str, str]) -> str:
 
 def _sum(node: exp.Expr, columns: Mapping[str, str]) -> str:
     kind = _inner(node, columns)
-    return _checked(that=kind in _NUMBERS, gives=DOUBLE if isinstance(node, exp.Avg) else kind)
+    if isinstance(node, exp.Avg):
+        return _checked(that=kind in {*_NUMBERS, FLOAT}, gives=DOUBLE)
+    return _checked(that=kind in _SUMS, gives=_SUMS.get(kind, ""))
 
 
 def _extreme(node: exp.Expr, columns: Mapping[str, str]) -> str:

@@ -33,6 +33,7 @@ from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
 from lakestream.storage.small.ordering import order_windows, sort_once
 from lakestream.storage.small.rewritten import DuckQuery, marked
+from lakestream.storage.small.scopes import MOST_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -219,13 +220,16 @@ _INSTANT = re.compile(
     r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00(:00)?)"
 )
 """An instant as texts have it that tell their zone, which is UTC."""
+_DAY = re.compile(r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d")
+"""A day of the calendar that both have."""
 _NUMERIC_TEXT = re.compile(r"\s*+[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?\s*")
 
 
-def duckdb_sql(text: str, *, many: bool = False) -> DuckQuery:
+def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> DuckQuery:
     """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same.
 
-    ``many`` rows are parted by their groups, which several threads can do; few are put in one order.
+    ``many`` rows are parted by their groups, which several threads can do; few are put in one order. Without
+    ``decimals`` nothing but NULL is cast to one.
     """
     try:
         query = parse_one(text, dialect="spark")
@@ -238,6 +242,8 @@ def duckdb_sql(text: str, *, many: bool = False) -> DuckQuery:
     nodes = [*query.walk()]
     for node in nodes:
         _check(node)
+        if not decimals:
+            _no_cast_to_decimals(node)
     refuse_long_values(query)
     views = _mark_views(nodes)
     if not many:
@@ -337,12 +343,38 @@ def _no_decimals(node: exp.Expr) -> None:
             raise NotExactError(f"{type(node).__name__} with a decimal")
 
 
+def _no_cast_to_decimals(node: exp.Expr) -> None:
+    if isinstance(node, exp.Cast) and _is_decimal(node.to) and not isinstance(node.this, exp.Null):
+        raise NotExactError(f"a cast to {node.to.sql('spark')}")
+
+
+def _is_decimal(kind: exp.DataType) -> bool:
+    return kind.this is exp.DataType.Type.DECIMAL
+
+
 def _no_numeric_text(node: exp.Expr) -> None:
     """Refuse to compare a number that is written as a text: how it is read depends on the other side."""
     for value in node.args.values():
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, exp.Literal) and one.is_string and _NUMERIC_TEXT.fullmatch(one.name):
                 raise NotExactError("a number written as a text")
+
+
+def _of_some_value(node: exp.Expr) -> None:
+    """Refuse to compute with NULL as it stands: what comes of it has another type in each."""
+    sides = node.this.expressions if isinstance(node.this, exp.Distinct) else node.iter_expressions()
+    if any(isinstance(side.unnest(), exp.Null) for side in sides):
+        raise NotExactError(f"{type(node).__name__} of NULL")
+
+
+def _of_a_mean(node: exp.Expr) -> None:
+    _no_decimals(node)
+    _of_some_value(node)
+
+
+def _of_numbers(node: exp.Expr) -> None:
+    _no_numeric_text(node)
+    _of_some_value(node)
 
 
 def _one_value(node: exp.Expr) -> None:
@@ -417,14 +449,16 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Div: _no_decimals,
     exp.Mod: _no_decimals,
     exp.IntDiv: _no_decimals,
-    exp.Avg: _no_decimals,
+    exp.Avg: _of_a_mean,
+    exp.Sum: _of_some_value,
     exp.Floor: _no_decimals,
     exp.Ceil: _no_decimals,
     exp.Sqrt: _no_decimals,
     exp.Count: _one_value,
     exp.Case: _plain_case,
     exp.Exists: _of_query,
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _no_numeric_text),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _of_numbers),
+    **dict.fromkeys((exp.Neg, exp.Abs), _of_some_value),
     exp.Substring: _counted_from_one,
     exp.Left: _counted_from_one,
     exp.Like: _plain_pattern,
@@ -532,10 +566,13 @@ def _is_plain(kind: exp.DataType) -> bool:
 
 def _cast(node: exp.Expr) -> exp.Expr:
     value, kind = node.this, node.args["to"]
-    if isinstance(value, exp.Null) or (isinstance(value, exp.Array) and not value.expressions):
+    is_whole = isinstance(value, exp.Literal) and not value.is_string and value.is_int
+    is_empty = isinstance(value, exp.Null) or (isinstance(value, exp.Array) and not value.expressions)
+    is_day = value.is_string and kind.this is exp.DataType.Type.DATE and _DAY.fullmatch(value.name)
+    if is_whole or is_empty or is_day:
         return exp.Cast(this=value, to=kind)
-    if isinstance(value, exp.Literal) and not value.is_string and value.is_int:
-        return exp.Cast(this=value, to=kind)
+    if _is_decimal(kind):
+        return exp.Cast(this=_within(value, kind), to=kind)
     if kind.this is exp.DataType.Type.TEXT and not kind.expressions:
         return _macro("ls_text", value)
     if _is_plain_struct(kind):
@@ -551,6 +588,15 @@ def _cast(node: exp.Expr) -> exp.Expr:
     if kind.this is exp.DataType.Type.DATE:
         value = _macro("ls_day", value)
     return value if len(CHECKS[macro]) == 1 else exp.Cast(this=value, to=kind)
+
+
+def _within(value: exp.Expr, kind: exp.DataType) -> exp.Expr:
+    """Return a decimal of the most digits, which is not larger than these: sums of DuckDB's may be."""
+    digits = [int(one.name) for one in kind.expressions]
+    if not digits or digits[0] < MOST_DIGITS:
+        return value
+    scale = digits[1] if len(digits) > 1 else 0
+    return _macro("ls_within", value, exp.Literal.number(f"{'9' * (MOST_DIGITS - scale)}.{'9' * scale}"))
 
 
 def _without_fraction(value: exp.Expr) -> exp.Expr:

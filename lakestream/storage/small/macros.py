@@ -27,10 +27,10 @@ _HASHED = (*_WHOLE[:4], "BOOLEAN", "VARCHAR", "DATE", "DOUBLE", INSTANT)
 _SHOWN = (*_HASHED, "HUGEINT")
 
 
-def _only(*kinds: str) -> str:
+def _only(*kinds: str, beside: str = "") -> str:
     listed = ", ".join(f"'{kind}'" for kind in (*kinds, '"NULL"'))
     refused = f"ls_fail('{TYPES}a value that is none of {', '.join(kinds)}')"
-    return f"CASE WHEN typeof(x) NOT IN ({listed}) THEN {refused} ELSE x END"
+    return f"CASE WHEN typeof(x) NOT IN ({listed}){beside} THEN {refused} ELSE x END"
 
 
 def _rounded(function: str) -> str:
@@ -62,7 +62,7 @@ _MACROS = {
     "ls_instant(x)": _only(INSTANT),
     "ls_date(x)": _only("DATE"),
     "ls_time(x)": _only("DATE", INSTANT),
-    "ls_hashed(x)": _only(*_HASHED),
+    "ls_hashed(x)": _only(*_HASHED, beside=" AND NOT starts_with(typeof(x), 'DECIMAL(')"),
     "ls_alike(x, y)": (
         f"CASE WHEN typeof(x) NOT IN (typeof(y), '\"NULL\"') THEN ls_fail('{TYPES}another struct') ELSE x END"
     ),
@@ -88,6 +88,9 @@ _MACROS = {
     "ls_total(x)": (
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
         "THEN ls_fail('a sum beyond BIGINT') ELSE x END"
+    ),
+    "ls_within(x, most)": (
+        "CASE WHEN NOT x BETWEEN -most AND most THEN ls_fail('a decimal of too many digits') ELSE x END"
     ),
     # What lists take while rows go by counts for no limit of memory: long ones are for Spark. Where both ends
     # are given, DuckDB makes a list before it looks at the condition: that one is no longer either.

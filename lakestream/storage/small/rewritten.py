@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 _VIEW = "view\x01"
 """What no text of a user has in it."""
 _MARKED = re.compile(rf'"{_VIEW}([^"]*)"')
+_DECIMALS = "decimals\x01"
 _NAME = "queries.sqlite"
 _MOST = 5_000
 """Of more queries than that the oldest ones are forgotten, so that the file stays in some tens of MiB."""
@@ -65,23 +66,25 @@ class DuckQuery:
 
 
 @lru_cache(maxsize=2_000)
-def rewritten(text: str, *, many: bool = False) -> DuckQuery:
+def rewritten(text: str, *, many: bool = False, decimals: bool = False) -> DuckQuery:
     """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same.
 
     ``many``: in words that are quick over many rows; such queries are not kept, as they take longer to run.
+    ``decimals``: its casts to decimals have been looked at, and are exact.
     """
     if many:
         from lakestream.storage.small.dialect import duckdb_sql
 
-        return duckdb_sql(text, many=True)
+        return duckdb_sql(text, many=True, decimals=decimals)
+    told = f"{_DECIMALS}{text}" if decimals else text
     kept = _of_user(os.getpid())
-    query = kept.find(text)
+    query = kept.find(told)
     if query is None:
         # Loaded where it is needed: it and sqlglot's dialect of DuckDB take longer to load than a look does.
         from lakestream.storage.small.dialect import duckdb_sql
 
-        query = duckdb_sql(text)
-        kept.add(text, query)
+        query = duckdb_sql(text, decimals=decimals)
+        kept.add(told, query)
     return query
 
 

@@ -19,6 +19,7 @@ from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, Macros
 from lakestream.storage.small.rewritten import rewritten
+from lakestream.storage.small.scopes import are_alike, columns_of, is_passed
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+    from lakestream.storage.small.scopes import Columns
+
     _Key = tuple[str, pa.Schema, int]
-    _Passed = frozenset[tuple[str, str]]
-    _Columns = tuple[_Passed, frozenset[str]]
 
 _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
@@ -50,7 +51,6 @@ _MET = re.compile(
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
 )
 """A check of a type that is met, where plans show it as it is written: in conditions on groups."""
-_NOTHING: _Passed = frozenset()
 _MADE = re.compile(r"\bnull as (decimal|float)\b", re.IGNORECASE)
 """A column of a type that is only passed on, which nothing is in."""
 _ENDED = re.compile(
@@ -141,7 +141,7 @@ class SmallSession:
         self._relations: dict[_Key, _Relation] = {}
         self._views: dict[str, str] = {}
         self._held: dict[str, list[_Relation]] = {}
-        self._columns: dict[str, _Columns] = {}
+        self._columns: dict[str, Columns | None] = {}
         self._prepared: OrderedDict[str, _Prepared] = OrderedDict()
         self._number = count()
 
@@ -161,35 +161,36 @@ class SmallSession:
         sql, passed = self._said_in_duckdb(text, views)
         return SmallFrame(self, sql, None if self.room.inlines else self.answered(sql, passed=passed), passed)
 
-    def _said_in_duckdb(self, text: str, views: Mapping[str, str]) -> tuple[str, _Passed]:
-        """Return a query for DuckDB, and its columns of the types that are only passed on."""
-        columns, passed = {name: self._columns[name] for name in views if name in self._columns}, _NOTHING
-        if any(one for one, _ in columns.values()) or _MADE.search(text):
-            from lakestream.storage.small.passing import passed_on
+    def _said_in_duckdb(self, text: str, views: Mapping[str, str]) -> tuple[str, Columns | None]:
+        """Return a query for DuckDB, and its columns where some may be only passed on."""
+        written = text.lower()
+        columns = [(name, self._columns.get(name)) for name in sorted(views) if name.lower() in written]
+        if not (any(_are_passed(one) for _, one in columns) or _MADE.search(text)):
+            return rewritten(text, many=self.room.inlines).over(views), None
+        from lakestream.storage.small.passing import passed_on
 
-            looked = passed_on(text, tuple((name, *columns[name]) for name in sorted(columns)))
-            text, passed = looked.text, looked.columns
-        return rewritten(text, many=self.room.inlines).over(views), passed
+        looked = passed_on(text, tuple(columns))
+        return rewritten(looked.text, many=self.room.inlines, decimals=True).over(views), looked.columns
 
     def frame(self, rows: pa.Table) -> SmallFrame:
         """Return Arrow rows as a frame; raises NotExactError for types that are not on the list."""
-        _check_types(rows.schema, _columns_of(rows.schema)[0])
+        columns_of(rows.schema)
         return SmallFrame(self, "", rows)
 
-    def register(self, name: str, rows: pa.Table | str, passed: _Passed = _NOTHING) -> None:
+    def register(self, name: str, rows: pa.Table | str, columns: Columns | None = None) -> None:
         """Register rows, or the query of DuckDB that gives them, under a name, in place of what had it."""
-        self._views[name] = self.said(name, rows, passed)
+        self._views[name] = self.said(name, rows, columns)
 
-    def said(self, name: str, rows: pa.Table | str, passed: _Passed = _NOTHING) -> str:
+    def said(self, name: str, rows: pa.Table | str, columns: Columns | None = None) -> str:
         """Return how queries of DuckDB say rows, which are there until :meth:`clear`, or a query.
 
         Where views are not computed at once, the rows before them of this name stay for those that say them.
-        ``passed`` are the columns of a query that are only to be passed on.
+        ``columns`` are those of a query, None where none is only to be passed on.
         """
         if isinstance(rows, str):
-            self._columns[name] = passed, frozenset()
+            self._columns[name] = columns
             return f"({rows})"
-        self._columns[name] = _columns_of(rows.schema)
+        self._columns[name] = columns_of(rows.schema)
         held = self._held.setdefault(name, [])
         key = (name, rows.schema, len(held) if self.room.inlines else 0)
         relation = self._relations.get(key)
@@ -277,12 +278,12 @@ class SmallSession:
             self.__dict__.pop("_frugal").close()
 
     def answered(
-        self, sql: str, done: Callable[[], None] | None = None, passed: _Passed = _NOTHING
+        self, sql: str, done: Callable[[], None] | None = None, passed: Columns | None = None
     ) -> pa.Table:
         """Return the rows of a query of DuckDB; raises NotExactError, BusyError INTERRUPTED.
 
-        ``done`` is called when they are computed, and before they are handed over; ``passed`` are its columns
-        that may be DECIMAL or FLOAT.
+        ``done`` is called when they are computed, and before they are handed over; ``passed`` are its
+        columns, None where none may be DECIMAL or FLOAT.
         """
         import duckdb
 
@@ -295,7 +296,7 @@ class SmallSession:
                 raise KeyboardInterrupt from error
             raise _refusal(error) from error
 
-    def _run(self, sql: str, passed: _Passed, done: Callable[[], None] | None) -> pa.Table:
+    def _run(self, sql: str, passed: Columns | None, done: Callable[[], None] | None) -> pa.Table:
         if sql not in self._prepared:
             self._prepared[sql] = self._planned(sql)
         self._prepared.move_to_end(sql)
@@ -306,7 +307,9 @@ class SmallSession:
             self._forget(sql)
             raise
 
-    def _executed(self, prepared: _Prepared, passed: _Passed, done: Callable[[], None] | None) -> pa.Table:
+    def _executed(
+        self, prepared: _Prepared, passed: Columns | None, done: Callable[[], None] | None
+    ) -> pa.Table:
         answer = self.connection.execute(f"EXECUTE {prepared.name}")
         if done is not None:
             done()
@@ -371,7 +374,7 @@ class SmallFrame:
     """
 
     def __init__(
-        self, session: SmallSession, sql: str, rows: pa.Table | None = None, passed: _Passed = _NOTHING
+        self, session: SmallSession, sql: str, rows: pa.Table | None = None, passed: Columns | None = None
     ) -> None:
         self.sparkSession = session
         self._sql = sql
@@ -448,7 +451,7 @@ _SELF = "ls_self"
 
 
 def _in_pieces(
-    reader: pa.RecordBatchReader, prepared: _Prepared, kinds: Sequence[str], passed: _Passed
+    reader: pa.RecordBatchReader, prepared: _Prepared, kinds: Sequence[str], passed: Columns | None
 ) -> pa.Table:
     """Return many rows, of which no more than a piece are here twice.
 
@@ -468,7 +471,7 @@ def _in_pieces(
     return pa.Table.from_batches(pieces, prepared.schema)
 
 
-def _schema_of(answer: pa.Schema, kinds: Sequence[str], passed: _Passed) -> pa.Schema:
+def _schema_of(answer: pa.Schema, kinds: Sequence[str], passed: Columns | None) -> pa.Schema:
     """Return the columns that Spark gives for an answer; raises NotExactError for what it gives otherwise."""
     if len({*answer.names}) < len(answer.names):
         raise NotExactError("columns of one name", always=False)
@@ -502,43 +505,12 @@ def _as_spark(kind: pa.DataType, *, is_wide: bool) -> pa.DataType:
     return pa.int64() if is_wide and kind.equals(pa.decimal128(38, 0)) else kind
 
 
-def _columns_of(schema: pa.Schema) -> _Columns:
-    """Return the columns of rows that are only to be passed on, and the names of the others."""
-    spelled = [(field.name.lower(), _passed_type(field.type)) for field in schema]
-    passed = frozenset((name, kind) for name, kind in spelled if kind is not None)
-    return passed, frozenset(name for name, kind in spelled if kind is None)
+def _are_passed(columns: Columns | None) -> bool:
+    return any(is_passed(kind) for _, kind in columns or ())
 
 
-def _passed_type(kind: pa.DataType) -> str | None:
-    """Return Spark's name of a type whose values are only passed on; None for others."""
-    import pyarrow.types as kinds
-
-    if kinds.is_decimal128(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    return "float" if kinds.is_float32(kind) else None
-
-
-def _check_types(schema: pa.Schema, passed: _Passed) -> None:
-    for field in schema:
-        if not _is_exact(field.type) and (field.name.lower(), _passed_type(field.type)) not in passed:
-            raise NotExactError(f"a column of {field.type}")
-
-
-def _is_exact(kind: pa.DataType) -> bool:
-    import pyarrow.types as kinds
-
-    if kinds.is_list(kind):
-        return _is_exact(kind.value_type)
-    if kinds.is_struct(kind):
-        return all(_is_exact(kind.field(at).type) for at in range(kind.num_fields))
-    if kinds.is_timestamp(kind):
-        return bool(kind.unit == "us" and kind.tz == "UTC")
-    plain = (
-        kinds.is_null,
-        kinds.is_boolean,
-        kinds.is_signed_integer,
-        kinds.is_float64,
-        kinds.is_string,
-        kinds.is_date32,
-    )
-    return any(asked(kind) for asked in plain)
+def _check_types(schema: pa.Schema, passed: Columns | None) -> None:
+    """Refuse types that are not on the list, and those only passed on where they are not expected."""
+    for at, (_, kind) in enumerate(columns_of(schema)):
+        if is_passed(kind) and (passed is None or not are_alike(kind, passed[at][1])):
+            raise NotExactError(f"a column of {kind}")

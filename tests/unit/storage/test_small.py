@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -284,7 +284,7 @@ def test_structs_are_ordered_where_no_field_is_null(session: SmallSession) -> No
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.list_(pa.float32()), pa.decimal256(50, 2), pa.timestamp("us"), pa.binary()]
+    "kind", [pa.list_(pa.time64("us")), pa.decimal256(50, 2), pa.timestamp("us"), pa.large_binary()]
 )
 def test_types_off_the_list_are_left_to_spark(session: SmallSession, kind: pa.DataType) -> None:
     with pytest.raises(NotExactError):
@@ -315,6 +315,21 @@ def prices(session: SmallSession) -> Iterator[SmallSession]:
         ("SELECT CAST(NULL AS DECIMAL(5, 1)) AS x", [(None,)]),
         ("SELECT CAST(p AS DECIMAL(10, 2)) AS q FROM prices WHERE l = 1", [(Decimal("1.50"),)]),
         ("SELECT x FROM (SELECT p AS x FROM prices) AS e WHERE x IN (1.5, 2)", [(Decimal("1.50"),)]),
+        (
+            "SELECT sum(p) AS x, sum(p + 1) FILTER (WHERE l = 1) AS y FROM prices",
+            [(Decimal("1.50"), Decimal("2.50"))],
+        ),
+        ("SELECT avg(f) AS x FROM prices WHERE l = 1", [(0.10000000149011612,)]),
+        ("SELECT p * l AS x, p + 0.125 AS y FROM prices WHERE l = 1", [(Decimal("1.50"), Decimal("1.625"))]),
+        ("SELECT q FROM (SELECT p FROM prices) AS e(q) WHERE q > 1", [(Decimal("1.50"),)]),
+        (
+            "SELECT a.s.p FROM (SELECT struct(_ls_e.*) AS s FROM prices AS _ls_e) AS a WHERE a.s.l = 1",
+            [(Decimal("1.50"),)],
+        ),
+        ("SELECT prices.p FROM prices JOIN others ON m = l WHERE l = 1", [(Decimal("1.50"),)]),
+        ("SELECT p FROM prices WHERE l = 1 UNION SELECT p FROM prices WHERE l = 1", [(Decimal("1.50"),)]),
+        ("SELECT collect_list(p) AS x FROM prices", [([Decimal("1.50")],)]),
+        ("SELECT if(l > 1, NULL, p) AS x FROM prices ORDER BY l DESC LIMIT 1", [(None,)]),
         ("SELECT p AS x, count(*) AS n FROM prices GROUP BY p ORDER BY x", [(None, 1), (Decimal("1.50"), 1)]),
     ],
 )
@@ -325,39 +340,57 @@ def test_decimals_and_floats_are_passed_on(prices: SmallSession, sql: str, rows:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT p + 1 AS x FROM prices",
-        "SELECT sum(p) AS x FROM prices",
-        "SELECT avg(f) AS x FROM prices",
         "SELECT l * 1.5 AS p FROM prices",
         "SELECT coalesce(p, 0.5) AS p FROM prices",
-        "SELECT DISTINCT f FROM prices",
-        "SELECT f AS x, count(*) AS n FROM prices GROUP BY 1",
+        "SELECT avg(p) AS x FROM prices",
+        "SELECT p / 2 AS x FROM prices",
+        "SELECT p + f AS x FROM prices",
+        "SELECT p * others.p AS x FROM prices JOIN others ON m = l",
+        "SELECT f * 2 AS x FROM prices",
+        "SELECT w * w AS x FROM wide",
+        "SELECT p + NULL AS x FROM prices",
+        "SELECT sum(NULL) AS x FROM prices",
+        "SELECT - NULL AS x FROM others",
+        "SELECT xxhash64(f) AS x FROM prices",
+        "SELECT p FROM prices JOIN others ON m = l",
+        "SELECT *, f AS p FROM prices ORDER BY p",
+        "SELECT x FROM (SELECT *, l AS x, p AS x FROM prices) AS e",
+        "SELECT CAST(p AS DECIMAL(10, 1)) AS x FROM prices",
+        "SELECT transform(array(p), x -> x + 1) AS x FROM prices",
         "SELECT p FROM prices UNION ALL SELECT m FROM others",
-        "SELECT * FROM prices UNION ALL SELECT * FROM prices",
         "SELECT l FROM prices WHERE l > (SELECT max(p) FROM prices)",
         "SELECT l FROM prices WHERE p > f",
         "SELECT l FROM prices WHERE p > 1e0",
         "SELECT l FROM prices WHERE p > l",
         "SELECT l FROM prices WHERE f > 16777217",
         "SELECT w FROM wide WHERE w > 1",
-        "SELECT q FROM (SELECT p FROM prices) AS e(q)",
-        "SELECT prices.p FROM prices JOIN others ON m = l",
-        "SELECT l FROM prices AS a JOIN prices AS b USING (p)",
-        "SELECT struct(p) AS x FROM prices",
-        "SELECT array(p) AS x FROM prices",
+        "SELECT l FROM prices JOIN others USING (p)",
         "SELECT x.p FROM (SELECT struct(1.5 AS p) AS x, f FROM prices) AS e",
-        "SELECT max(x.f) AS f FROM (SELECT struct(l AS f) AS x, f AS y FROM prices) AS e",
         "SELECT CAST(p AS STRING) AS x FROM prices",
-        "SELECT xxhash64(p) AS x FROM prices",
         "SELECT 1.5 AS x FROM prices",
-        "SELECT if(l > 1, p, NULL) AS x FROM prices",
         "SELECT lag(p, 1, 0.5) OVER (ORDER BY l) AS x FROM prices",
-        "SELECT collect_list(p) AS x FROM prices",
     ],
 )
 def test_what_is_computed_of_decimals_and_floats_is_left_to_spark(prices: SmallSession, sql: str) -> None:
     with pytest.raises(NotExactError):
         prices.sql(sql).toArrow()
+
+
+def test_bytes_are_passed_on(session: SmallSession) -> None:
+    session.register("raw", pa.table({"n": [1, 2, 3], "b": pa.array([b"\x00\xff", None, b"a"], pa.binary())}))
+    found = session.sql("SELECT max(b) AS most, count(b) AS n, min(b) AS least FROM raw").toArrow()
+    assert found.to_pylist() == [{"most": b"a", "n": 2, "least": b"\x00\xff"}]
+    assert session.sql("SELECT * FROM raw WHERE b IS NULL").toArrow().to_pylist() == [{"n": 2, "b": None}]
+    for sql in ("SELECT length(b) AS x FROM raw", "SELECT CAST(b AS STRING) AS x FROM raw"):
+        with pytest.raises(NotExactError):
+            session.sql(sql).toArrow()
+
+
+def test_a_day_that_is_written_is_a_day(session: SmallSession) -> None:
+    assert one(session, "DATE '2025-01-31'") == date(2025, 1, 31)
+    for text in ("2025-02-30", "2025-1-1", "0001-01-01"):
+        with pytest.raises(NotExactError):
+            one(session, f"DATE '{text}'")
 
 
 def test_expressions_in_one_another_do_not_multiply(session: SmallSession) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 INSTANT = "TIMESTAMP WITH TIME ZONE"
 _EIGHT_BYTES = ("BIGINT", INSTANT)
+_DECIMAL = "DECIMAL("
+_MOST_IN_EIGHT_BYTES = 18
+"""Digits of the decimals that Spark holds as whole numbers of eight bytes."""
 _PRIMES = (
     11_400_714_785_074_694_791,
     14_029_467_366_897_019_727,
@@ -32,7 +35,7 @@ def hashes(seeds: pa.ChunkedArray, texts: pa.ChunkedArray, kinds: pa.ChunkedArra
     import pyarrow.compute as pc
 
     found = kinds.unique().to_pylist()
-    if len(found) == 1 and found[0] not in ("VARCHAR", "DOUBLE"):
+    if len(found) == 1 and not found[0].startswith(("VARCHAR", "DOUBLE", _DECIMAL)):
         words = pa.py_buffer(_of_numbers(seeds, texts, found[0]))
         hashed = pa.Array.from_buffers(pa.int64(), len(texts), [None, words])
         return pc.if_else(pc.is_valid(texts.combine_chunks()), hashed, seeds.combine_chunks())
@@ -99,9 +102,18 @@ def _of_text(seed: int, text: str, kind: str) -> int:
 def _bytes(text: str, kind: str) -> bytes:
     if kind == "VARCHAR":
         return text.encode()
+    if kind.startswith(_DECIMAL):
+        return _of_digits(int(text.replace(".", "")), int(kind[len(_DECIMAL) :].partition(",")[0]))
     # Spark takes the zeros for one value, and so all that is not a number.
     value = float(text)
     return struct.pack("<d", abs(value) if value == 0 or math.isnan(value) else value)
+
+
+def _of_digits(number: int, precision: int) -> bytes:
+    """Return a decimal's digits: eight bytes where they fit, else as few as there are, the last one last."""
+    if precision <= _MOST_IN_EIGHT_BYTES:
+        return struct.pack("<q", number)
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
 def _of_numbers(seeds: pa.ChunkedArray, texts: pa.ChunkedArray, kind: str) -> npt.NDArray[np.int64]:
