@@ -85,6 +85,8 @@ _KINDS = {"name": "VARCHAR", "char": "VARCHAR", "text": "VARCHAR", "oid": "BIGIN
 _RENAMED = {"user": "current_user", "json_build_object": "json_object"}
 _AS_WORD = re.compile(r"\bas\s+(select|insert|update|delete)(?=\s*(,|\)|$|from\b))", re.IGNORECASE)
 """A name of a column that sqlglot takes for a statement."""
+OIDS = re.compile(r"::\s*oid\s*\[\s*\]", re.IGNORECASE)
+"""A cast to an array of numbers of types, which sqlglot does not know: clients ask by it what types are."""
 _CALL = re.compile(r"(\w+)\(")
 _REGISTERED = {"regclass": "regclass_name", "regtype": "regtype_name"}
 _NUMBERED = {"regclass": "to_regclass", "regtype": "to_regtype"}
@@ -151,7 +153,7 @@ class _Asked(Postgres):
 def parsed(sql: str) -> exp.Query | None:
     """Return a query as a tree, None for what is none, or none of PostgreSQL's."""
     try:
-        tree = sqlglot.parse_one(_AS_WORD.sub(r'as "\1"', sql), read=_Asked)
+        tree = sqlglot.parse_one(_AS_WORD.sub(r'as "\1"', OIDS.sub("::bigint[]", sql)), read=_Asked)
     except SqlglotError:
         return None
     return tree if isinstance(tree, exp.Query) else None

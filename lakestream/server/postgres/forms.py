@@ -18,12 +18,15 @@ from sqlglot.parsers.postgres import PostgresParser
 from lakestream.language.common.dialect import SparkFunctions, TDengine
 from lakestream.language.common.interpolation import ShortIntervals
 from lakestream.language.common.templates import made, put_in_place
-from lakestream.server.postgres.catalog import as_named, elements
+from lakestream.server.postgres.catalog import OIDS, as_named, elements
 from lakestream.server.postgres.failing import refusal
+from lakestream.server.postgres.wording import NAMED, parameters_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    Columns = Mapping[tuple[str, str], Sequence[tuple[str, str]]]
+    """Columns and their types by database and table; the current database's stand under no name, too."""
     Form = Callable[[exp.Expr], exp.Expr]
 
 
@@ -83,28 +86,117 @@ _EXTRACTED = {
 _EPOCH = "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000"
 
 
-def types_told(sql: str) -> dict[int, int]:
-    """Return the types of parameters, by their numbers, that a statement itself tells: by casts and LIMIT."""
+def types_told(sql: str, columns: Columns | None = None) -> dict[int, int]:
+    """Return the types of parameters, by their numbers, that a statement itself tells.
+
+    Casts and LIMIT tell them; with ``columns`` so do those that parameters are compared with, or written to.
+    """
     try:
-        tree = _SPOKEN.parse(sql)[0]
+        tree = _SPOKEN.parse(OIDS.sub(f"::{_OIDS}", parameters_named(sql)))[0]
     except SqlglotError:
         return {}
     told: dict[int, int] = {}
-    for node in () if tree is None else tree.find_all(exp.Parameter):
-        above, number = node.parent, node.this
-        if isinstance(number, exp.Literal) and number.is_int:
-            kind = _number_of(above.to) if isinstance(above, exp.Cast) else None
-            if isinstance(above, exp.Limit | exp.Offset):
-                kind = _NUMBERED[exp.DType.BIGINT]
-            elif isinstance(node.find_ancestor(exp.Any, exp.Cast, exp.Func), exp.Any):
-                kind = _TEXTS
-            if kind is not None:
-                told.setdefault(int(number.this), kind)
+    if tree is None:
+        return told
+    types = _Types(tree, columns)
+    for node in tree.find_all(exp.Parameter):
+        number = node.name.removeprefix(NAMED)
+        kind = _type_told(node, types) if number.isdigit() else None
+        if kind is not None:
+            told.setdefault(int(number), kind)
     return told
+
+
+def _type_told(node: exp.Expr, types: _Types) -> int | None:
+    """Return the type of a parameter by what is around it, None where that tells none."""
+    while isinstance(node.parent, (exp.Paren, exp.Neg)):
+        node = node.parent
+    above = node.parent
+    if isinstance(above, exp.Cast):
+        return _number_of(above.to)
+    if isinstance(above, (exp.Limit, exp.Offset)):
+        return _NUMBERED[exp.DType.BIGINT]
+    if isinstance(above, exp.Any) or (isinstance(above, exp.Anonymous) and above.name.lower() == "all"):
+        return types.listed_beside(above)
+    if isinstance(above, exp.Tuple) and isinstance(above.parent, exp.Values):
+        return types.written(above, node)
+    return types.beside(node) if isinstance(above, _TELLING) else None
+
+
+_TELLING = (exp.Binary, exp.Between, exp.In, exp.Coalesce, exp.Nullif)
+
+
+class _Types:
+    """The types of the columns that a statement names."""
+
+    def __init__(self, tree: exp.Expr, columns: Columns | None) -> None:
+        self._tables: dict[str, dict[str, str]] = {}
+        self._are_known = columns is not None
+        for table in tree.find_all(exp.Table) if columns else ():
+            found = {name.lower(): kind for name, kind in columns.get((table.db, table.name), ())}  # type: ignore[union-attr]
+            self._tables[table.alias_or_name] = found
+
+    def beside(self, node: exp.Expr) -> int | None:
+        """Return the type of a column, or of a cast, that an expression stands beside."""
+        assert node.parent is not None  # by who asks
+        for side in node.parent.iter_expressions():
+            if isinstance(side, exp.Cast):
+                return _number_of(side.to)
+            if isinstance(side, exp.Column) and (kind := self._of(side)) is not None:
+                is_moved = isinstance(node.parent, (exp.Add, exp.Sub)) and kind in _MOMENTS
+                return _INTERVAL if is_moved else kind
+        return None
+
+    def listed_beside(self, node: exp.Expr) -> int | None:
+        """Return the type of an array whose values something is compared with: texts where nothing tells."""
+        kind = self.beside(node)
+        return None if kind is None and not self._are_known else ARRAY_OID.get(kind or _TEXT, _TEXTS)
+
+    def _of(self, column: exp.Column) -> int | None:
+        for name, columns in self._tables.items():
+            if column.table in ("", name) and column.name.lower() in columns:
+                return _number_named(columns[column.name.lower()])
+        return None
+
+    def written(self, row: exp.Expr, value: exp.Expr) -> int | None:
+        """Return the type of the column that a value of a row of INSERT is written to."""
+        insert = row.find_ancestor(exp.Insert)
+        if insert is None or not isinstance(row.parent, exp.Values) or row.parent.parent is not insert:
+            return None
+        columns = next(iter(self._tables.values()), {})
+        listed = insert.this.expressions if isinstance(insert.this, exp.Schema) else ()
+        names = [one.name.lower() for one in listed] or [*columns]
+        at = next(at for at, one in enumerate(row.expressions) if one is value)
+        kind = columns.get(names[at]) if at < len(names) else None
+        return None if kind is None else _number_named(kind)
+
+
+def _number_named(kind: str) -> int | None:
+    """Return PostgreSQL's number of a column's type, None for one that is no simple one."""
+    return _NAMED_NUMBERS.get(kind.partition("(")[0])
+
+
+_MOMENTS, _INTERVAL = (1082, 1114, 1184), 1186
+_NAMED_NUMBERS = {
+    "boolean": 16,
+    "binary": 17,
+    "bigint": 20,
+    "tinyint": 21,
+    "smallint": 21,
+    "int": 23,
+    "string": 25,
+    "float": 700,
+    "double": 701,
+    "date": 1082,
+    "timestamp": 1184,
+    "decimal": 1700,
+}
 
 
 def _number_of(kind: exp.DataType) -> int | None:
     """Return PostgreSQL's number of the type of a cast, None where a parameter's may be another."""
+    if kind.text("kind") == _OIDS:
+        return ARRAY_OID[_OID]
     if not kind.is_type("array"):
         return _NUMBERED.get(kind.this)
     [element] = kind.expressions or [exp.DataType.build("text")]
@@ -122,9 +214,13 @@ _NUMBERED = {
     exp.DType.TIMESTAMP: 1114,
     exp.DType.TIMESTAMPTZ: 1184,
     exp.DType.DECIMAL: 1700,
+    exp.DType.VARBINARY: 17,
+    exp.DType.TIME: 1083,
+    exp.DType.INTERVAL: 1186,
+    exp.DType.UUID: 2950,
 }
 """PostgreSQL's numbers of types."""
-_TEXT, _TEXTS = 25, 1009
+_TEXT, _TEXTS, _OID, _OIDS = 25, 1009, 26, "oids"
 
 
 def in_lakes_words(sql: str, connected_to: str) -> str | None:

@@ -23,17 +23,18 @@ from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, 
 from lakestream.server.postgres.failing import problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words, types_told
 from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
-from lakestream.server.postgres.values import told_rows
+from lakestream.server.postgres.values import numbering, told_rows
 from lakestream.server.postgres.wording import filled, parameters, split, worded
 from lakestream.server.shown.documents import StatementRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from pg_mimic.connection import Connection
 
     from lakestream.engine.base.result import Result
     from lakestream.server.api.asking import Asker, Service
+    from lakestream.server.postgres.catalog import Seen
     from lakestream.server.postgres.settings import Change, SessionSettings
     from lakestream.server.postgres.wording import Value
 
@@ -140,11 +141,9 @@ class LakeSession(BaseSession):
         if own is not None:
             return own
         count = parameters(text)
-        known = types_told(text) if count and not all([*param_oids, *[None] * count][:count]) else {}
-        kinds = [
-            kind or known.get(number, TEXT)
-            for number, kind in enumerate([*param_oids, *[None] * count][:count], 1)
-        ]
+        given = [*param_oids, *[None] * count][:count]
+        known = await self._types_told(text, given)
+        kinds = [kind or known.get(number, TEXT) for number, kind in enumerate(given, 1)]
         if copy_statement(text) is not None:
             raise refusal(
                 "0A000", "NOT_SUPPORTED: COPY with parameters, or prepared", "COPY as a plain query"
@@ -159,6 +158,21 @@ class LakeSession(BaseSession):
         if tree is not None and is_about_catalog(tree):
             return Prepared(text, kinds, self._ask_catalog, has_rows=True)
         return Prepared(text, kinds, self._ask_lake, has_rows=self._gives_rows(text, kinds))
+
+    async def _types_told(self, sql: str, given: Sequence[int | None]) -> Mapping[int, int]:
+        """Return the types of parameters that a client leaves open, by the columns they stand beside too."""
+        missing = {number for number, kind in enumerate(given, 1) if not kind}
+        known = types_told(sql) if missing else {}
+        if not missing - known.keys():
+            return known
+        found = await self._seen("the types of parameters")
+        columns = {}
+        for table in found.tables:
+            listed = [(column.name, column.type) for column in table.columns]
+            columns[table.database, table.name] = listed
+            if table.database == self.database:
+                columns["", table.name] = listed
+        return types_told(sql, columns)
 
     # --- what is about the connection -----------------------------------------------------------
 
@@ -301,18 +315,23 @@ class LakeSession(BaseSession):
         assert tree is not None
         before, changed = self._settings(), set_in(tree)
         assert self._catalog is not None
-        principal = self._asker.principal
-        found = await self._told(
-            self._service.statements.run(
-                lambda lake: seen(lake, principal), self._gone, self._asker.sent("the system tables")
-            )
-        )
+        found = await self._seen("the system tables")
         assert self._cursors is not None
         state = State(self.database, before, self._cursors.rows())
         async with self._limited():
-            answer = Answer(*told_rows(await self._catalog.ask(tree, state, found)))
+            columns, rows = told_rows(await self._catalog.ask(tree, state, found))
+            answer = Answer([numbering(column) for column in columns], rows)
         self._set(changed)
         return answer
+
+    async def _seen(self, what: str) -> Seen:
+        """Return what the client sees of the lake."""
+        principal = self._asker.principal
+        return await self._told(
+            self._service.statements.run(
+                lambda lake: seen(lake, principal), self._gone, self._asker.sent(what)
+            )
+        )
 
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:

@@ -63,3 +63,9 @@ def told_rows(table: pa.Table) -> tuple[list[ResultColumn], list[tuple[Any, ...]
         columns.append(ResultColumn(field.name, number))
         values.append(found)
     return columns, list(zip(*values, strict=True))
+
+
+def numbering(column: ResultColumn) -> ResultColumn:
+    """Return a column of system tables, in which arrays of numbers are those of types."""
+    is_list = column.oid in (ARRAY_OID[pg.INT4], ARRAY_OID[pg.INT8])
+    return ResultColumn(column.name, ARRAY_OID[pg.OID]) if is_list else column

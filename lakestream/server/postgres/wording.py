@@ -7,6 +7,7 @@ lake takes both quotes for strings, back-ticks for names, and a backslash for an
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pg_mimic.arrays import ELEMENT_OID
@@ -35,9 +36,14 @@ _PARTS = re.compile(
 )
 _NAME = re.compile(r'"((?:[^"]|"")*)"')
 _NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?")
+_HEX = re.compile(r"\\x([0-9a-fA-F]{2})*+")
+_HEXED = re.compile(r"unhex\('(.*)'\)")
+_WRITES = re.compile(r"\s*+(insert|update)\b", re.IGNORECASE)
+"""What has bytes written as texts."""
 _BOOLEANS = {"t": "TRUE", "true": "TRUE", "f": "FALSE", "false": "FALSE"}
 _BOOL, _NUMBERS = 16, frozenset({20, 21, 23, 26, 700, 701, 1700})
-_TIMES = {1082: "DATE", 1114: "TIMESTAMP_NTZ", 1184: "TIMESTAMP"}
+_BYTES, _INSTANT = 17, 1184
+_TIMES = {1082: "DATE", 1114: "TIMESTAMP_NTZ", 1184: "TIMESTAMP", 1186: "INTERVAL"}
 """The types of parameters whose values are no texts, by PostgreSQL's numbers."""
 _MOST_PARAMETERS, _DIGITS = 65_535, 20
 
@@ -58,6 +64,17 @@ def parameters(sql: str) -> int:
     return max(numbers, default=0)
 
 
+NAMED = "p"
+"""What stands before the number of a parameter that is named."""
+
+
+def parameters_named(sql: str) -> str:
+    """Return a statement with ``@p1`` for ``$1``, which may be read as a quote of another one: ``$1,$``."""
+    return _PARTS.sub(
+        lambda part: f"@{NAMED}{part[0][1:]}" if part.lastgroup == "parameter" else part[0], sql
+    )
+
+
 def _number(parameter: str) -> int:
     if len(parameter) > _DIGITS or (number := int(parameter[1:])) > _MOST_PARAMETERS:
         raise refusal("54000", f"a statement has at most {_MOST_PARAMETERS:,} parameters")
@@ -69,12 +86,12 @@ def worded(sql: str, values: Sequence[Value], types: Sequence[int | None], conne
 
     A client may name a table by three names, the first of which is what it is ``connected_to``.
     """
-    return "".join(_worded(sql, _literals(values, types, "\\"), connected_to))
+    return "".join(_worded(sql, _literals(sql, values, types, "\\"), connected_to))
 
 
 def filled(sql: str, values: Sequence[Value], types: Sequence[int | None]) -> str:
     """Return a statement in PostgreSQL's own words, with values in the place of parameters."""
-    literals = _literals(values, types, "")
+    literals = _literals(sql, values, types, "")
 
     def fill(part: re.Match[str]) -> str:
         return _value(part[0], literals) if part.lastgroup == "parameter" else part[0]
@@ -111,9 +128,28 @@ def _value(parameter: str, literals: Sequence[str]) -> str:
     return literals[number - 1]
 
 
-def _literals(values: Sequence[Value], types: Sequence[int | None], escape: str) -> list[str]:
+def _literals(sql: str, values: Sequence[Value], types: Sequence[int | None], escape: str) -> list[str]:
     kinds = [*types, *[None] * len(values)]
-    return [_literal(value, kind, escape) for value, kind in zip(values, kinds, strict=False)]
+    literals = [_literal(value, kind, escape) for value, kind in zip(values, kinds, strict=False)]
+    if _BYTES in kinds and _WRITES.match(sql):
+        return [_HEXED.sub(rf"'{escape}{escape}\\x\1'", one) for one in literals]
+    return literals
+
+
+def _in_utc(instant: str) -> str:
+    """Return an instant by its time in UTC, which is a session's zone; a text that is none as it is."""
+    try:
+        moment = datetime.fromisoformat(instant)
+    except ValueError:
+        return instant
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    return moment.isoformat(" ")
+
+
+def _listed(values: list[str | None], kind: int | None, escape: str) -> str:
+    if any(isinstance(one, list) for one in values):
+        raise refusal("0A000", "NOT_SUPPORTED: a parameter that is an array of arrays")
+    return f"ARRAY[{', '.join(_literal(one, ELEMENT_OID.get(kind or 0), escape) for one in values)}]"
 
 
 def _literal(value: Value, kind: int | None, escape: str) -> str:
@@ -121,9 +157,7 @@ def _literal(value: Value, kind: int | None, escape: str) -> str:
     if value is None:
         return "NULL"
     if not isinstance(value, str):
-        if any(isinstance(one, list) for one in value):
-            raise refusal("0A000", "NOT_SUPPORTED: a parameter that is an array of arrays")
-        return f"ARRAY[{', '.join(_literal(one, ELEMENT_OID.get(kind or 0), escape) for one in value)}]"
+        return _listed(value, kind, escape)
     if kind in _NUMBERS:
         if not _NUMBER.fullmatch(value):
             raise refusal("22P02", f"{value!r} is no number")
@@ -132,5 +166,11 @@ def _literal(value: Value, kind: int | None, escape: str) -> str:
         if value.lower() not in _BOOLEANS:
             raise refusal("22P02", f"{value!r} is neither true nor false")
         return _BOOLEANS[value.lower()]
+    if kind == _BYTES:
+        if not _HEX.fullmatch(value):
+            raise refusal("22P02", "bytes are written as hexadecimal digits behind \\x")
+        return f"unhex('{value[2:]}')"
+    if kind == _INSTANT:
+        value = _in_utc(value)
     text = "'" + value.replace("'", "''").replace("\\", escape + "\\") + "'"
     return f"{_TIMES[kind]} {text}" if kind in _TIMES else text

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.scopes import (
+    BINARY,
     DECIMAL,
     FLOAT,
     MOST_DIGITS,
@@ -238,10 +239,12 @@ def _computed(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     """Return the type of a sum, difference or product of two values."""
     sides = (node.this, node.expression)
     kinds = [look.kind(side, scope) for side in sides]
+    if not any(map(is_passed, kinds)):
+        if kinds == [NOTHING, NOTHING]:
+            raise NotExactError("what is computed of NULL")
+        return None
     if NOTHING in kinds:
         raise NotExactError("what is computed of NULL")
-    if not any(map(is_passed, kinds)):
-        return None
     if kinds == [FLOAT, FLOAT]:
         return FLOAT
     if FLOAT in kinds:
@@ -299,6 +302,8 @@ def _compared(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     numbers = [_number(side) for side, kind in zip(sides, kinds, strict=True) if not is_passed(kind)]
     if any(kind != first for kind in kinds if is_passed(kind)):
         raise NotExactError("decimals or floats of two types")
+    if first == BINARY and not any(numbers):
+        return "boolean"
     if first != FLOAT:
         _check_decimals(first, [one for one in numbers if one])
     elif numbers:

@@ -363,8 +363,14 @@ def _no_numeric_text(node: exp.Expr) -> None:
 def _of_some_value(node: exp.Expr) -> None:
     """Refuse to compute with NULL as it stands: what comes of it has another type in each."""
     sides = node.this.expressions if isinstance(node.this, exp.Distinct) else node.iter_expressions()
-    if any(isinstance(side.unnest(), exp.Null) for side in sides):
+    values = [side.unnest() for side in sides]
+    if any(isinstance(one, exp.Null) for one in values) and all(map(_is_of_no_type, values)):
         raise NotExactError(f"{type(node).__name__} of NULL")
+
+
+def _is_of_no_type(value: exp.Expr) -> bool:
+    """Return whether a value is NULL, or a number with a point, beside which NULL is none."""
+    return isinstance(value, exp.Null) or (value.is_number and not value.is_int)
 
 
 def _of_a_mean(node: exp.Expr) -> None:
@@ -396,6 +402,8 @@ def _counted_from_one(node: exp.Expr) -> None:
 
 def _plain_pattern(node: exp.Expr) -> None:
     pattern = node.expression
+    if isinstance(pattern, exp.Null):
+        return
     if not (isinstance(pattern, exp.Literal) and pattern.is_string) or "\\" in pattern.name:
         raise NotExactError("a pattern that is not written, or that escapes")
 

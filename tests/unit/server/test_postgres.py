@@ -126,8 +126,13 @@ def test_a_clients_words_become_the_lakes() -> None:
     )
     assert split("SELECT ';' AS \"a;\"; ;SELECT 2 -- ;") == ["SELECT ';' AS \"a;\"", "SELECT 2 -- ;"]
     assert worded("$1 $2 $3", ["2025-01-01 00:00:00+02", None, "t"], [1184, 25, 16]) == (
-        "TIMESTAMP '2025-01-01 00:00:00+02' NULL TRUE"
+        "TIMESTAMP '2024-12-31 22:00:00+00:00' NULL TRUE"
     )
+    assert worded("$1", ["2025-01-01 00:00:00"], [1184]) == "TIMESTAMP '2025-01-01 00:00:00+00:00'"
+    assert worded("SELECT $1", ["\\x01ff"], [17]) == "SELECT unhex('01ff')"
+    assert worded("INSERT INTO t VALUES ($1)", ["\\x01ff"], [17]) == r"INSERT INTO t VALUES ('\\x01ff')"
+    with pytest.raises(Exception, match="hexadecimal"):
+        worded("SELECT $1", ["\\x1"], [17])
     with pytest.raises(Exception, match="no number"):
         worded("SELECT $1", ["1; DROP TABLE t"], [23])
     with pytest.raises(Exception, match="no value"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakestream.language import parse_script
+from lakestream.server.postgres.catalog import parsed
 from lakestream.server.postgres.forms import in_lakes_words, types_told
 from lakestream.server.postgres.wording import filled
 
@@ -182,7 +183,39 @@ def test_an_array_that_is_given_is_a_list(
 ) -> None:
     said = in_lakes_words(filled(f"SELECT n FROM t WHERE {condition}", [given], [kind]), "main")
     assert said == f"SELECT n FROM t WHERE {meant}"
-    assert types_told("SELECT n FROM t WHERE note = ANY($1) AND n = ANY($2::bigint[]) AND n = $3") == {
-        1: 1009,
-        2: 1016,
-    }
+    sql = "SELECT n FROM t WHERE note = ANY($1) AND n = ANY($2::bigint[]) AND n = $3"
+    assert types_told(sql, {}) == {1: 1009, 2: 1016}
+
+
+COLUMNS = {
+    ("", "t"): (
+        ("ts", "timestamp"),
+        ("n", "int"),
+        ("price", "decimal(10,2)"),
+        ("raw", "binary"),
+        ("d", "date"),
+    ),
+    ("other", "t"): (("n", "bigint"),),
+}
+WITH_COLUMNS = {
+    "SELECT n FROM t WHERE n = $1 AND price IN ($2,$3)": {1: 23, 2: 1700, 3: 1700},
+    "SELECT n FROM t AS a WHERE a.ts BETWEEN $1 AND $2 OR $3 < d": {1: 1184, 2: 1184, 3: 1082},
+    "SELECT n FROM t WHERE n = ANY($1) AND NOT d <> ALL($2) AND x = ANY($3)": {1: 1007, 2: 1182, 3: 1009},
+    "SELECT n FROM other.t WHERE n > $1": {1: 20},
+    "SELECT n + $1, ts - $2, coalesce(price, $3) FROM t": {1: 23, 2: 1186, 3: 1700},
+    "INSERT INTO t (ts, raw) VALUES ($1,$2), ($3, $4)": {1: 1184, 2: 17, 3: 1184, 4: 17},
+    "INSERT INTO t VALUES ($1, $2)": {1: 1184, 2: 23},
+    "UPDATE t SET price = $1 WHERE ts = $2": {1: 1700, 2: 1184},
+    "DELETE FROM t WHERE n >= -$1": {1: 23},
+    "SELECT $1, f($2) FROM nothing WHERE n = $3": {},
+}
+
+
+@pytest.mark.parametrize("sql", WITH_COLUMNS)
+def test_columns_tell_the_types_of_parameters(sql: str) -> None:
+    assert types_told(sql, COLUMNS) == WITH_COLUMNS[sql]
+
+
+def test_clients_ask_for_types_by_their_numbers() -> None:
+    assert types_told("SELECT oid FROM pg_type WHERE oid = any($1::oid[])") == {1: 1028}
+    assert parsed("SELECT oid FROM pg_type WHERE oid = any(ARRAY[20]::oid[])") is not None
