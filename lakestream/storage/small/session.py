@@ -44,6 +44,8 @@ warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning
 _MOST_PREPARED = 2_000
 _PIECE_ROWS = 32_768
 """Rows that are handed over at once, and that one thread of DuckDB goes over."""
+_ROW_BYTES = 128
+"""What a row of an answer is taken to need, in DuckDB and as Arrow."""
 _SPARING = 32 << 20
 """Bytes that each thread may take for sums, however few rows there are."""
 _MET = re.compile(
@@ -64,13 +66,15 @@ class Room:
     """What DuckDB may take: threads, bytes of memory, and with ``spills`` files for what is beyond these.
 
     ``inlines``: many rows are asked about, so that a view is computed only within what looks at it, of which
-    that needs some columns and rows.
+    that needs some columns and rows. An answer has at most so many ``rows``: DuckDB keeps them beside its
+    memory, whole.
     """
 
     threads: int = 1
     memory: int = 1_000_000_000
     spills: bool = False
     inlines: bool = False
+    rows: int = 1_000_000_000 // _ROW_BYTES
 
 
 FEW_ROWS = Room()
@@ -79,7 +83,8 @@ FEW_ROWS = Room()
 
 def large_room(memory: int) -> Room:
     """Return the room for many rows: all cores, so many bytes, and files beyond these."""
-    return Room(os.cpu_count() or 1, max(memory, FEW_ROWS.memory), spills=True, inlines=True)
+    memory = max(memory, FEW_ROWS.memory)
+    return Room(os.cpu_count() or 1, memory, spills=True, inlines=True, rows=memory // _ROW_BYTES)
 
 
 @cache
@@ -301,11 +306,16 @@ class SmallSession:
             self._prepared[sql] = self._planned(sql)
         self._prepared.move_to_end(sql)
         try:
-            return self._executed(self._prepared[sql], passed, done)
+            return self._few_enough(self._executed(self._prepared[sql], passed, done))
         except BaseException:
             # What it had computed, in memory and in files, would stay with it.
             self._forget(sql)
             raise
+
+    def _few_enough(self, rows: pa.Table) -> pa.Table:
+        if rows.num_rows > self.room.rows:
+            raise NotExactError(f"more than {self.room.rows:,} rows", always=False)
+        return rows
 
     def _executed(
         self, prepared: _Prepared, passed: Columns | None, done: Callable[[], None] | None
@@ -329,7 +339,7 @@ class SmallSession:
             self._forget(next(iter(self._prepared)))
         _database(self.room).define(sql)
         prepared = _Prepared(f"q{next(self._number)}")
-        self.connection.execute(f"PREPARE {prepared.name} AS {sql}")
+        self.connection.execute(f"PREPARE {prepared.name} AS ({sql}) LIMIT {self.room.rows + 1}")
         # What a macro says of types that are on no list is folded away where they are, even without a row.
         explained = self.connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared.name}")
         if any(TYPES in _MET.sub("", plan) for _, plan in explained.fetchall()):

@@ -553,3 +553,29 @@ def test_a_macro_that_another_one_names_is_defined_once() -> None:
             macros = Macros(connection)
             macros.define(f"SELECT {one}(1), {other}(1)")
             macros.define(f"SELECT {other}(1), {one}(1)")
+
+
+@pytest.mark.parametrize("inlines", [False, True])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.v, b.v AS w FROM t a CROSS JOIN t b",
+        "WITH c AS (SELECT v FROM t) SELECT c.v, t.v AS w FROM c, t ORDER BY w, c.v DESC",
+        "SELECT v, w FROM (SELECT v, explode(sequence(1, 3)) AS w FROM t LIMIT 4)",
+        "SELECT v FROM t UNION ALL SELECT v FROM t",
+    ],
+)
+def test_an_answer_of_more_rows_than_there_is_room_for_is_left_to_spark(query: str, *, inlines: bool) -> None:
+    rows = pa.table({"v": pa.array([1, 2], pa.int32())})
+    for room, fits in ((3, False), (4, True)):
+        session = SmallSession(Room(rows=room, inlines=inlines))
+        session.register("t", rows)
+        if fits:
+            assert session.sql(query).count() == 4
+            assert session.sql(f"SELECT count(*) AS n FROM ({query})").toArrow()["n"].to_pylist() == [4]
+        else:
+            with pytest.raises(NotExactError, match="more than 3 rows") as left:
+                session.sql(query).count()
+            assert not left.value.always
+            assert session.sql(f"SELECT count(*) AS n FROM ({query})").toArrow()["n"].to_pylist() == [4]
+        session.close()
