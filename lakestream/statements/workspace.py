@@ -248,6 +248,7 @@ class Workspace:
                 turns=Turns(partial(try_claim, self.layout), partial(given_back, self.layout)),
                 is_blocked=self.notifier.is_blocked,
                 is_ours=lambda uuid: self.leases is None or self.leases.has(uuid),
+                has_guests=lambda: self.spark.guests.were_in,
             )
             self.running = Engine(services)
         return self.running

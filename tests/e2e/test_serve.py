@@ -208,6 +208,31 @@ JOIN many c ON c.watts <> b.watts
 """
 
 
+HUGE = "SELECT repeat('a', 2000000000)"
+"""A value for which Spark, with its gigabyte, has no memory."""
+
+
+@pytest.mark.long
+def test_who_has_spark_die_again_and_again_ends_neither_streams_nor_the_daemon(
+    root: str, serve: Callable[..., Serving]
+) -> None:
+    serving = serve(SMALL_PATH="spark")
+    url, refused = serving.url(), 0
+    made = lakestream(root, "sql", TABLES.replace("power", "loads").replace("hourly", "means"))
+    assert made.returncode == 0, made.stderr
+    for hour in range(6):
+        with connect(url.replace("http", "ws") + "/api/live?stream=main.means") as live:
+            while "SPARK_DIED" not in (said := lakestream(root, "sql", HUGE).stderr):
+                assert "SPARK_REFUSED" in said
+                refused += 1
+            with Lake(root) as lake:
+                lake.insert("loads", [{"ts": f"2025-01-01 1{hour}:00:00", "watts": 1}])
+            while json.loads(live.recv(timeout=120)).get("rows_in") != 1:
+                pass
+    assert refused
+    serving.until(lambda: get(f"{url}/healthz") == {"status": "ok"})
+
+
 @pytest.mark.long
 def test_a_spark_that_dies_under_a_statement_ends_that_one_alone(
     root: str, serve: Callable[..., Serving]

@@ -124,22 +124,27 @@ class Failing:
         """Return what a tick failed of, as :func:`as_failure`.
 
         Raises SparkGoneError too; where Spark has died the stream comes last the next time, and after some
-        deaths of one tick it has failed: whoever starts Spark again would see it die for ever.
+        deaths of one tick it has failed: whoever starts Spark again would see it die for ever. Where clients'
+        statements may have been the reason, it is only tried again.
         """
         try:
             return as_failure(error)
         except SparkGoneError as gone:
             if gone.code == "SPARK_DIED" and self.services.is_ours(record.uuid):
-                known = self.services.registry.failures(record.uuid)
-                if not known or known[-1].message != gone.message:  # a death, by its process, counts once
-                    self.note(record, gone)
-                failures = self.services.registry.failures(record.uuid)[-MOST_DEATHS:]
-                last = {(failure.code, failure.tick) for failure in failures}
-                again = len(failures) < MOST_DEATHS or len(last) > 1
+                again = self.services.has_guests() or self._may_survive(record, gone)
                 status: Status = "Retrying" if again else "Failed"
                 self._alert(record, status, str(gone))
                 self.services.registry.update(record.uuid, status=status, last_error=str(gone))
             raise
+
+    def _may_survive(self, record: StreamRecord, gone: SparkGoneError) -> bool:
+        """Note that Spark has died of a tick; return whether that has not come too often."""
+        known = self.services.registry.failures(record.uuid)
+        if not known or known[-1].message != gone.message:  # a death, by its process, counts once
+            self.note(record, gone)
+        failures = self.services.registry.failures(record.uuid)[-MOST_DEATHS:]
+        last = {(failure.code, failure.tick) for failure in failures}
+        return len(failures) < MOST_DEATHS or len(last) > 1
 
     def note(self, record: StreamRecord, error: LakestreamError) -> None:
         """Add a failure to what is remembered of the stream's ticks."""

@@ -167,9 +167,10 @@ class Services:
     ``session`` is called on first need, ``asked`` is asked before it; ``system_clock`` gives real seconds for
     durations and rate limits; ``is_blocked`` tells which streams wait because their events cannot be sent,
     ``is_ours`` which ones are still this process's to run where daemons share them; ``only`` are the
-    streams that rounds take, by id (None: all). ``fewer_commits`` are how many a tick of a stream takes at
-    most, by id, where more have made too many windows fire. ``turns`` says what is left to others, ``tell``
-    hears of each tick as it is recorded.
+    streams that rounds take, by id (None: all). ``has_guests`` tells whether clients' statements run in the
+    Spark that is there, or did in the one that has just died. ``fewer_commits`` are how many a tick of a
+    stream takes at most, by id, where more have made too many windows fire. ``turns`` says what is left to
+    others, ``tell`` hears of each tick as it is recorded.
     """
 
     catalog: Catalog
@@ -184,6 +185,7 @@ class Services:
     turns: Turns
     is_blocked: Callable[[str], bool] = field(default=lambda _: False)
     is_ours: Callable[[str], bool] = field(default=lambda _: True)
+    has_guests: Callable[[], bool] = field(default=lambda: False)
     only: frozenset[str] | None = None
     fewer_commits: dict[str, int] = field(default_factory=dict)
     tell: Callable[[TickReport], None] = field(default=lambda _: None)

@@ -147,7 +147,7 @@ class Statements:
         self._own.yes = yes
         turn.lake = self._own.lake
         turn.query.waits = False
-        with refusals_named():
+        with refusals_named(), self._own.lake.shared_spark.guests.asking(turn.query.user):
             return work(self._own.lake)
 
     def _interrupt(self, running: Future[Any], turn: _Turn) -> None:

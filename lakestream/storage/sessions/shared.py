@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
 from lakestream.errors import BusyError, PrerequisiteError, SparkGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -25,7 +27,96 @@ MOST_IN_A_ROW = 10
 LIVED_SECONDS = 60.0
 """One that has lived so long has not died soon: the next one is started at once."""
 
+BLAMED_SECONDS = 86_400.0
+"""So long it is remembered that Spark has died under somebody's statements."""
+
+_LONGEST_PAUSE_SECONDS = 60.0
+_LONGEST_BLAME_SECONDS = 3600.0
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class Blame:
+    """How often Spark has died under somebody's statements, the last time when, and until when they rest."""
+
+    deaths: int = 0
+    at: float = -inf
+    until: float = -inf
+
+
+@dataclass
+class Guests:
+    """Those whose statements run in a Spark that is there for streams; for several threads.
+
+    Of what a statement makes it may die, and whoever may read can send that again and again: their next
+    statements wait then, for longer each time, and streams are not held to have been the reason.
+    """
+
+    clock: Clock
+    _inside: Counter[str] = field(default_factory=Counter)
+    _under: set[str] = field(default_factory=set)
+    _blames: dict[str, Blame] = field(default_factory=dict)
+    _own: threading.local = field(default_factory=threading.local)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def asking(self, who: str) -> Iterator[None]:
+        """Run somebody's statement in this thread."""
+        self._own.who, self._own.is_in = who, False
+        try:
+            yield
+        except SparkGoneError as gone:
+            if self._own.is_in and gone.code == "SPARK_DIED":
+                self._blame(who)
+            raise
+        finally:
+            if self._own.is_in:
+                with self._guard:
+                    self._inside -= Counter([who])
+            self._own.who = None
+
+    def enter(self) -> None:
+        """Note that the statement of this thread, if it runs one, needs Spark.
+
+        Raises BusyError SPARK_REFUSED while it has died under statements of theirs too often.
+        """
+        who = getattr(self._own, "who", None)
+        if who is None or self._own.is_in:
+            return
+        with self._guard:
+            blame = self._blames.get(who, Blame())
+            if (seconds := blame.until - self.clock.monotonic()) > 0:
+                raise BusyError(
+                    "SPARK_REFUSED",
+                    f"Spark has died {blame.deaths} times while statements of {who} ran in it; these may use "
+                    f"it again in {seconds:.0f} s",
+                    hint="what needs no Spark is answered meanwhile; it lives where a statement makes less "
+                    "at once, or driver_memory is greater",
+                )
+            self._inside[who] += 1
+            self._own.is_in = True
+
+    @property
+    def were_in(self) -> bool:
+        """Whether somebody's statement runs in the Spark that is there, or did when it died."""
+        with self._guard:
+            return bool(self._inside or self._under)
+
+    def began(self) -> None:
+        """Note that another Spark is there."""
+        with self._guard:
+            self._under.clear()
+
+    def _blame(self, who: str) -> None:
+        now = self.clock.monotonic()
+        with self._guard:
+            self._under.add(who)
+            blame = self._blames.setdefault(who, Blame())
+            if now - blame.at > BLAMED_SECONDS:
+                blame.deaths = 0
+            blame.deaths, blame.at = blame.deaths + 1, now
+            blame.until = now + _pause(blame.deaths, _LONGEST_BLAME_SECONDS)
 
 
 @dataclass
@@ -56,14 +147,15 @@ class Deaths:
     def _seconds(self) -> float:
         return self._rests_until - self.clock.monotonic()
 
-    def note(self, gone: SparkGoneError) -> None:
-        """Count a death."""
+    def note(self, gone: SparkGoneError, *, in_a_row: bool = True) -> None:
+        """Count a death; not as one of a row where guests may be the reason, who rest in its place."""
         now = self.clock.monotonic()
         if now - self._began_at >= LIVED_SECONDS:
             self._in_a_row = 0
         self.count, self.last, self._began_at = self.count + 1, gone, inf
-        self._in_a_row += 1
-        self._rests_until = now + _pause(self._in_a_row)
+        if in_a_row:
+            self._in_a_row += 1
+            self._rests_until = now + _pause(self._in_a_row, _LONGEST_PAUSE_SECONDS)
 
     def check(self) -> None:
         """Raise BusyError SPARK_RESTING while no Spark is started, SparkGoneError where none ever is."""
@@ -83,13 +175,13 @@ class Deaths:
             _log.warning("another Spark was started, after %d that have died", self.count)
 
 
-def _pause(deaths: int) -> float:
-    """Return the seconds until the next start after so many deaths in a row."""
+def _pause(deaths: int, longest: float) -> float:
+    """Return the seconds until the next start, or statement, after so many deaths."""
     from tenacity import RetryCallState, Retrying, wait_chain, wait_exponential, wait_none
 
     series = RetryCallState(Retrying(), None, (), {})
     series.attempt_number = deaths
-    return wait_chain(wait_none(), wait_exponential(max=60))(series)
+    return wait_chain(wait_none(), wait_exponential(max=longest))(series)
 
 
 class SharedSpark:
@@ -100,7 +192,7 @@ class SharedSpark:
 
     def __init__(self, given: SparkSession | None, watch: Watch | None, clock: Clock) -> None:
         self.given = given
-        self.deaths = Deaths(clock)
+        self.deaths, self.guests = Deaths(clock), Guests(clock)
         self._watch = watch
         self._session: SparkSession | None = None
         self._starting = threading.Lock()
@@ -108,11 +200,12 @@ class SharedSpark:
     def session(self, settings: Settings, schemes: Callable[[], Collection[str]]) -> SparkSession:
         """Return the session that users have; one that is started reads the stores of the ``schemes``.
 
-        Raises BusyError SPARK_RESTING, and what the start of a Spark raises.
+        Raises BusyError SPARK_RESTING, SPARK_REFUSED, and what the start of a Spark raises.
         """
         from lakestream.storage.sessions.session import adopt_session
 
         self.check()
+        self.guests.enter()
         with self._starting:
             if self._session is None and self.given is not None:
                 self._session = adopt_session(self.given)
@@ -161,7 +254,7 @@ class SharedSpark:
                 if not forget_spark(gone):
                     return False
                 self._session = None
-                self.deaths.note(gone)
+                self.deaths.note(gone, in_a_row=not self.guests.were_in)
         return True
 
     def _started(self, settings: Settings, schemes: Collection[str]) -> SparkSession:
@@ -181,4 +274,5 @@ class SharedSpark:
             self.deaths.check()
             raise
         self.deaths.began()
+        self.guests.began()
         return session

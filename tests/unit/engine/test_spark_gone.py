@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
 from lakestream import Lake
-from lakestream.engine.rounds.failing import as_failure
+from lakestream.engine.rounds.failing import MOST_DEATHS, as_failure
 from lakestream.errors import SparkGoneError
 from lakestream.statements.dispatch import Statements
 from lakestream.storage.sessions.session import check_spark_lives
@@ -56,3 +56,19 @@ def test_a_look_at_spark_while_it_ends_says_that_it_has_died(monkeypatch: pytest
     monkeypatch.setattr(SparkContext, "_active_spark_context", context)
     with pytest.raises(SparkGoneError, match="SPARK_DIED"):
         check_spark_lives()
+
+
+@pytest.mark.parametrize(("guests", "status"), [(False, "Failed"), (True, "Retrying")])
+def test_a_stream_fails_by_deaths_of_its_tick_alone(
+    tmp_path_factory: pytest.TempPathFactory, status: str, *, guests: bool
+) -> None:
+    with Lake(tmp_path_factory.mktemp("lake")) as lake:
+        lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+        lake.sql("CREATE STREAM s COUNT_WINDOW(2) FROM t INTO o AS SELECT _twstart AS w, 1 AS n FROM %%trows")
+        engine = lake._at.engine
+        engine.services.has_guests = lambda: guests
+        for process in range(MOST_DEATHS):
+            (record,) = lake._at.registry.streams()
+            with pytest.raises(SparkGoneError):
+                engine.failing.named(record, SparkGoneError("SPARK_DIED", f"process {process} has ended"))
+        assert [one.status for one in lake.streams()] == [status]

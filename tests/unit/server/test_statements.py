@@ -19,6 +19,7 @@ from lakestream.server.api.permits import ANYONE, is_about_queries, sees_as
 from lakestream.server.process.statements import WORKERS, Sent, Statements
 from lakestream.settings import Settings
 from lakestream.storage.records.tokens import Principal, Scope
+from lakestream.storage.sessions.shared import SharedSpark
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,6 +34,7 @@ class Slow:
     def __init__(self, confirm: Callable[[str], bool]) -> None:
         self.confirm = confirm
         self.interrupted = threading.Event()
+        self.shared_spark = SharedSpark(None, None, SystemClock())
 
     def interrupt(self) -> None:
         self.interrupted.set()

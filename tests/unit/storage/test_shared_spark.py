@@ -132,3 +132,74 @@ def test_a_round_says_once_that_spark_has_died(
         with pytest.raises(SparkGoneError):
             lake.tick_once(ended=lambda: None)
         assert lake.tick_once(ended=lambda: None) == []
+
+
+def dies(spark: SharedSpark, sparks: Sparks, who: str) -> None:
+    """Have the Spark die of which somebody's statement is."""
+
+    def statement() -> None:
+        with spark.guests.asking(who):
+            sparks.dead.add(asked(spark))
+            raise GONE
+
+    with pytest.raises(SparkGoneError):
+        statement()
+
+
+def waits(spark: SharedSpark, clock: ManualClock, who: str) -> float:
+    """Return the seconds for which somebody's statements that need Spark are refused."""
+    begun = clock.monotonic()
+    while (refused := refusal(spark, who)) is not None:
+        clock.advance(timedelta(seconds=int(refused.message.split()[-2])))
+    return clock.monotonic() - begun
+
+
+def refusal(spark: SharedSpark, who: str) -> BusyError | None:
+    """Return what somebody's statement that needs Spark is refused with."""
+    try:
+        with spark.guests.asking(who):
+            asked(spark)
+    except BusyError as refused:
+        return refused
+    return None
+
+
+def test_who_has_spark_die_again_and_again_waits_longer_each_time_and_nobody_else(sparks: Sparks) -> None:
+    clock = at()
+    spark = SharedSpark(None, None, clock)
+    pauses = []
+    for _ in range(2 * MOST_IN_A_ROW):
+        dies(spark, sparks, "bob")
+        assert spark.goes_on()
+        assert not spark.deaths.rests
+        assert asked(spark) == f"spark {sparks.started}"  # a tick goes on at once
+        assert waits(spark, clock, "ann") == 0
+        pauses.append(waits(spark, clock, "bob"))
+    assert pauses[:8] == [0, 2, 4, 8, 16, 32, 64, 128]
+    assert pauses[-1] == 3600
+    clock.advance(timedelta(days=1, seconds=1))
+    dies(spark, sparks, "bob")
+    assert waits(spark, clock, "bob") == 0
+
+
+def test_guests_are_the_reason_only_while_they_are_in(sparks: Sparks) -> None:
+    spark = SharedSpark(None, None, at())
+    asked(spark)
+    with pytest.raises(SparkGoneError), spark.guests.asking("bob"):
+        raise GONE  # without Spark: it is another's error
+    assert not spark.guests.were_in
+    with spark.guests.asking("bob"):
+        asked(spark)
+        asked(spark)
+        assert spark.guests.were_in
+    assert not spark.guests.were_in
+    dies(spark, sparks, "bob")
+    assert spark.guests.were_in  # until another Spark is there
+    asked(spark)
+    assert not spark.guests.were_in
+    sparks.dead.add("spark 2")
+    with spark.guests.asking("bob"):
+        assert asked(spark) == "spark 3"  # that one died before
+    sparks.dead.add("spark 3")
+    with pytest.raises(BusyError, match="SPARK_RESTING"):
+        asked(spark)
