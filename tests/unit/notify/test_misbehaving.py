@@ -198,32 +198,36 @@ def test_a_name_that_leads_elsewhere_the_next_time_is_judged_anew(
 def test_an_answer_that_comes_late_is_one_and_what_comes_too_late_is_sent_again(
     catcher: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    silent = threading.Event()
+    silent, speaks = threading.Event(), threading.Event()
 
-    def waits(seconds: float) -> Callable[[ServerConnection], None]:
-        def keep(peer: ServerConnection) -> None:
-            with peer.protocol_mutex:  # nothing that comes in is looked at
-                silent.set()
-                CLOCK.sleep(seconds)
-            with suppress(ConnectionClosed):
-                catcher.messages.extend(json.loads(message) for message in peer)
+    def keep(peer: ServerConnection) -> None:
+        with peer.protocol_mutex:  # nothing that comes in is looked at
+            silent.set()
+            speaks.wait(60)
+        with suppress(ConnectionClosed):
+            catcher.messages.extend(json.loads(message) for message in peer)
 
-        return keep
-
-    monkeypatch.setattr(connection_module, "CONFIRM_SECONDS", 1.0)
+    monkeypatch.setattr(connection_module, "CONFIRM_SECONDS", 60.0)
     connection = Connection(catcher.url, HostPolicy(("localhost",)), CLOCK)
-    catcher.behaves.append(waits(0.4))
+    catcher.behaves.append(keep)
+    late = threading.Timer(0.4, speaks.set)
+    late.start()
     connection.send('{"messageId": "1"}')
+    late.join()
     connection.close()
     silent.clear()
-    catcher.behaves.append(waits(2.5))
+    speaks.clear()
+    monkeypatch.setattr(connection_module, "CONFIRM_SECONDS", 0.5)
+    catcher.behaves.append(keep)
     number = 2
     with suppress(DeliveryFailed):
         while number < 4:  # the first one may be confirmed before the peer falls silent
             connection.send(f'{{"messageId": "{number}"}}')
-            assert silent.wait(10)
+            assert silent.wait(60)
             number += 1
     assert number < 4
+    speaks.set()
+    monkeypatch.setattr(connection_module, "CONFIRM_SECONDS", 60.0)
     connection.send(f'{{"messageId": "{number}"}}')
     connection.close()
     until(lambda: str(number) in [m["messageId"] for m in catcher.messages])
