@@ -20,12 +20,15 @@ from lakestream.storage.small.functions.hashing import hash_of_truth
 from lakestream.storage.small.functions.zones import is_region
 from lakestream.storage.small.kinds import (
     CHECKS,
+    DAY,
     DOUBLE,
+    INSTANT,
     NULL,
     TRUTH,
     WHOLE,
     checked,
     kind_of,
+    operands,
     refuse_growth,
     refuse_long_values,
 )
@@ -383,6 +386,11 @@ def _of_numbers(node: exp.Expr) -> None:
     _of_some_value(node)
 
 
+def _plain_numbers(node: exp.Expr) -> None:
+    _no_decimals(node)
+    _no_numeric_text(node)
+
+
 def _one_value(node: exp.Expr) -> None:
     if isinstance(node.this, exp.Distinct) and len(node.this.expressions) > 1:
         raise NotExactError("DISTINCT of several values")
@@ -451,11 +459,21 @@ def _of_query(node: exp.Expr) -> None:
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
+    _one_of_texts(node)
+
+
+def _one_of_texts(node: exp.Expr) -> None:
+    """Refuse a number that is written as a text among values that may be none, of which one is given."""
+    is_part = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
+    values = [] if is_part else [one for one in operands(node) if not isinstance(one, exp.Null)]
+    texts = [one for one in values if isinstance(one, exp.Literal) and one.is_string]
+    if len(texts) < len(values) and any(_NUMERIC_TEXT.fullmatch(one.name) for one in texts):
+        raise NotExactError("a number written as a text")
 
 
 _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Div: _no_decimals,
-    exp.Mod: _no_decimals,
+    exp.Mod: _plain_numbers,
     exp.IntDiv: _no_decimals,
     exp.Avg: _of_a_mean,
     exp.Sum: _of_some_value,
@@ -467,6 +485,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Exists: _of_query,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _of_numbers),
     **dict.fromkeys((exp.Neg, exp.Abs), _of_some_value),
+    **dict.fromkeys((exp.If, exp.Array), _one_of_texts),
     exp.Substring: _counted_from_one,
     exp.Left: _counted_from_one,
     exp.Like: _plain_pattern,
@@ -894,8 +913,15 @@ def _total(node: exp.Expr) -> exp.Expr:
 
 def _concatenated(node: exp.Expr) -> exp.Expr:
     values = [*node.expressions] if isinstance(node, exp.Concat) else [node.this, *node.expressions]
-    first, *others = values
-    return joined(first, *others) if others else first
+    first, *others = map(_piece, values)
+    return joined(first, *others or [exp.Literal.string("")])
+
+
+def _piece(value: exp.Expr) -> exp.Expr:
+    """Return what is joined: lists, and texts as Spark writes them, which DuckDB does not of fractions."""
+    if isinstance(value, exp.Array | exp.ArrayFilter | exp.Transform):
+        return value
+    return _macro("ls_text", value) if kind_of(value) in (INSTANT, DAY) else checked(value, "ls_part")
 
 
 _INT, _BIGINT = exp.DataType.build("INT"), exp.DataType.build("BIGINT")

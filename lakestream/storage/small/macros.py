@@ -119,6 +119,7 @@ _MACROS = {
         r"CASE WHEN regexp_matches(x, '^(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d\d\d)-') "
         r"THEN regexp_replace(x, '\+00$', '') WHEN x IS NOT NULL THEN ls_fail('another calendar') END"
     ),
+    "ls_part(x)": _only(*_WHOLE, "BOOLEAN", "VARCHAR", beside=" AND NOT ends_with(typeof(x), '[]')"),
     "ls_text(x)": (
         f"CASE WHEN typeof(x) IN ('DATE', '{INSTANT}') THEN ls_time_text(CAST(x AS VARCHAR)) "
         f"ELSE CAST(({_only(*_WHOLE, 'BOOLEAN', 'VARCHAR', 'DATE', INSTANT)}) AS VARCHAR) END"

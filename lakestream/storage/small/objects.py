@@ -44,6 +44,13 @@ def _field(field: exp.Expr, *, nulls: bool) -> exp.Expr:
 
 def joined(first: exp.Expr, *others: exp.Expr) -> exp.Expr:
     """Return texts, or lists, one behind the other: NULL where one of them is NULL."""
-    for other in others:
+    first = _closed(first)
+    for other in map(_closed, others):
         first = exp.DPipe(this=first, expression=other, safe=False)
     return exp.paren(first)
+
+
+def _closed(part: exp.Expr) -> exp.Expr:
+    """Return a part in brackets where it would be read together with what stands beside it."""
+    is_open = isinstance(part, exp.Binary | exp.Unary | exp.Predicate) and not isinstance(part, exp.Paren)
+    return exp.paren(part) if is_open else part

@@ -579,3 +579,49 @@ def test_an_answer_of_more_rows_than_there_is_room_for_is_left_to_spark(query: s
             assert not left.value.always
             assert session.sql(f"SELECT count(*) AS n FROM ({query})").toArrow()["n"].to_pylist() == [4]
         session.close()
+
+
+MIXED = pa.table(
+    {
+        "at": pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC")),
+        "day": pa.array([datetime(2026, 1, 1, tzinfo=UTC).date()]),
+        "x": [1e300],
+        "n": pa.array([1], pa.int32()),
+        "s": ["a"],
+        "listed": [[1]],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *(f"concat({part}, s)" for part in ("at", "x", "coalesce(x, 1D)", "CASE WHEN n > 0 THEN at END")),
+        *("concat(s, day)", "concat(x)", "concat(concat(s, x), s)", "concat(s, 1.5)", "concat(s, listed)"),
+        *("CASE WHEN n > 0 THEN n ELSE '1' END", "if(n > 0, '2.5', x)", "array('1', n)", "'1' % n"),
+        "CASE WHEN n > 0 THEN '1' WHEN n > 1 THEN s END",
+    ],
+)
+def test_what_is_made_a_text_otherwise_is_left_to_spark(session: SmallSession, sql: str) -> None:
+    session.register("mixed", MIXED)
+    with pytest.raises(NotExactError):
+        session.sql(f"SELECT {sql} AS y FROM mixed").count()
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("concat(s, n, n > 0)", "a1true"),
+        ("concat(s, CAST(at AS STRING), CAST(day AS STRING))", "a2026-01-01 00:00:002026-01-01"),
+        ("concat(s, timestamp_micros(5L))", "a1970-01-01 00:00:00.000005"),
+        ("concat(n)", "1"),
+        ("concat(s)", "a"),
+        ("concat(listed, array(2L), listed)", [1, 2, 1]),
+        ("CASE WHEN n > 1 THEN '1' ELSE '0' END", "0"),
+        ("if(n > 0, '1', '0')", "1"),
+        ("array('1', '2')", ["1", "2"]),
+    ],
+)
+def test_texts_are_joined_and_chosen(session: SmallSession, sql: str, value: object) -> None:
+    session.register("mixed", MIXED)
+    assert session.sql(f"SELECT {sql} AS y FROM mixed").toArrow()["y"].to_pylist() == [value]
