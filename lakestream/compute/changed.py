@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.errors import NotSupportedError, StatementError
+from lakestream.errors import StatementError
 from lakestream.language.expressions.parsing import TURNED, place_in
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from lakestream.language.model import Fragment
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-NUMBERS = frozenset({*_BITS, "decimal", "float", "double"})
+INTEGERS = frozenset(_BITS)
+NUMBERS = frozenset({*INTEGERS, "decimal", "float", "double"})
 """The kinds of columns of numbers."""
 _TEXTS = frozenset({"string", "varchar", "char"})
 _LONGEST = 40
@@ -58,7 +59,7 @@ def as_spark(tree: exp.Expr, fragment: Fragment, kinds: Mapping[str, str]) -> ex
     """Return an expression that delta-rs computes as Spark does the one that is given.
 
     ``kinds`` are the types of the columns, by their names in lower case. Raises StatementError BAD_VALUE for
-    a constant that a column is not compared with, and NOT_SUPPORTED for what delta-rs computes otherwise.
+    a constant that a column is not compared with.
     """
     return _Changed(fragment, kinds).put(tree.copy())
 
@@ -92,10 +93,8 @@ class _Changed:
         """Divide as Spark does: to fractions, and by nothing to NULL."""
         if not isinstance(node, exp.Div | exp.Mod):
             return node
-        if "decimal" in (self._kind(node.left), self._kind(node.right)):
-            raise self._not_supported(node, "a division of decimals in UPDATE and DELETE")
         left: exp.Expr = node.left
-        right: exp.Expr = exp.Nullif(this=node.right, expression=exp.Literal.number(0))
+        right: exp.Expr = exp.Nullif(this=self._without_sign(node.right), expression=exp.Literal.number(0))
         if isinstance(node, exp.Div):
             left, right = exp.cast(left, _REAL), exp.cast(right, _REAL)
         return exp.paren(type(node)(this=left, expression=right), copy=False)
@@ -111,12 +110,19 @@ class _Changed:
             if _is_text(other):
                 return self._beside_text(node, says, side, other)
         kinds = {self._kind(side), self._kind(other)}
-        if kinds & _TEXTS and kinds & NUMBERS:
-            raise self._not_supported(node, "a comparison of a text with a number in UPDATE and DELETE")
-        sides = [self.put(side), self.put(other)]
+        sides = [self._without_sign(self.put(side), of=side), self._without_sign(self.put(other), of=other)]
         if "decimal" in kinds and kinds & {"float", _REAL}:
             sides = [exp.cast(one, _REAL) for one in sides]
         return says(this=sides[0], expression=sides[1])
+
+    def _without_sign(self, node: exp.Expr, of: exp.Expr | None = None) -> exp.Expr:
+        """Return a fraction of which -0.0 is 0.0: to delta-rs that is another number, and less."""
+        is_real = self._kind(node if of is None else of) in {"float", _REAL}
+        return (
+            exp.paren(exp.Add(this=node, expression=exp.Literal.number("0.0")), copy=False)
+            if is_real
+            else node
+        )
 
     def _beside_number(
         self, node: exp.Expr, says: type[exp.Expr], side: exp.Expr, number: Decimal
@@ -129,7 +135,7 @@ class _Changed:
         grid = _Grid.of(self.kinds[column.name.lower()]) if isinstance(column, exp.Column) and kind else None
         if grid is not None:
             return _on_grid(says, self.put(side), number, grid)
-        put = self.put(side)
+        put = self._without_sign(self.put(side), of=side) if number == 0 else self.put(side)
         is_whole = number == int(number)
         if is_whole and kind in _BITS:  # computed: a larger one would not be one of its type
             put = exp.cast(put, _INT)
@@ -154,22 +160,7 @@ class _Changed:
         return self._kind(node) in NUMBERS
 
     def _kind(self, node: exp.Expr) -> str:
-        """Return the kind of what is computed, without its length; empty for what is not known."""
-        node = node.unnest()
-        match node:
-            case exp.Column():
-                return self.kinds.get(node.name.lower(), "").partition("(")[0]
-            case exp.Neg():
-                return self._kind(node.this)
-            case exp.Div():
-                return _REAL
-            case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
-                kinds = {self._kind(node.left), self._kind(node.right)}
-                return next((one for one in ("", "decimal", "float", _REAL) if one in kinds), _INT)
-            case exp.Literal() if not node.is_string:
-                return _INT if node.is_int else _REAL
-            case _:
-                return ""
+        return kind_of(node, self.kinds)
 
     def _unfit(self, node: exp.Expr, side: exp.Expr, said: str, hint: str) -> StatementError:
         name = side.unnest()
@@ -177,10 +168,34 @@ class _Changed:
         place = place_in(self.fragment, node)
         return StatementError("BAD_VALUE", f"{column} is not compared with {said}", hint=hint, place=place)
 
-    def _not_supported(self, node: exp.Expr, what: str) -> NotSupportedError:
-        return NotSupportedError(
-            what, hint="compare columns with constants", place=place_in(self.fragment, node)
-        )
+
+def kind_of(node: exp.Expr, kinds: Mapping[str, str]) -> str:
+    """Return the kind of what is computed, without its length; empty for what is not known."""
+    node, kind = node.unnest(), ""
+    match node:
+        case exp.Column():
+            kind = kinds.get(node.name.lower(), "").partition("(")[0]
+        case exp.Neg() | exp.Ceil() | exp.Floor():
+            kind = kind_of(node.this, kinds)
+        case exp.Div():
+            kind = _REAL
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
+            kind = _common(node.left, node.right, kinds=kinds)
+        case exp.Coalesce():
+            kind = _common(node.this, *node.expressions, kinds=kinds)
+        case exp.Case():
+            results = [case.args["true"] for case in node.args["ifs"]]
+            kind = _common(*results, *filter(None, [node.args.get("default")]), kinds=kinds)
+        case exp.Cast() if node.to.is_type(exp.DType.DOUBLE):
+            kind = _REAL
+        case exp.Literal() if not node.is_string:
+            kind = _INT if node.is_int else _REAL
+    return kind
+
+
+def _common(*nodes: exp.Expr, kinds: Mapping[str, str]) -> str:
+    found = {kind_of(node, kinds) for node in nodes if not isinstance(node, exp.Null)}
+    return next((one for one in ("", "decimal", "float", _REAL) if one in found), _INT)
 
 
 def _on_grid(says: type[exp.Expr], side: exp.Expr, number: Decimal, grid: _Grid) -> exp.Expr:

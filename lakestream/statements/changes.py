@@ -1,94 +1,202 @@
-"""UPDATE and DELETE: rows of a table changed where a condition holds, by delta-rs. No Spark, no JVM."""
+"""UPDATE and DELETE: rows of a table changed where a condition holds.
+
+delta-rs does it, without Spark, where it computes all that is said as a query does; else Spark does.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakestream.compute.changed import NUMBERS, as_spark
+from lakestream.compute.alike import MOMENT, is_alike
+from lakestream.compute.changed import as_spark
 from lakestream.compute.expressions.functions import duration_micros
 from lakestream.compute.unknown import FUNCTIONS
 from lakestream.engine.base.names import TBNAME, Names, visible_columns
+from lakestream.engine.base.refused import failed, java_errors, refused
 from lakestream.engine.base.result import Result
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
-from lakestream.language.common.allowed import names_of
+from lakestream.language.common.allowed import foreign_calls, names_of
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
+from lakestream.language.common.functions import Meaning
+from lakestream.language.common.templates import made
+from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.folders import UNTOLD, told_text
-from lakestream.language.quoting import delta_name, delta_text
+from lakestream.language.quoting import delta_name, delta_text, quoted, quoted_text
 from lakestream.storage.columns.meant import text_folders
-from lakestream.storage.delta import delete_where, update_where
+from lakestream.storage.delta import delete_where, edited_by_spark, read_spark, update_where
 from lakestream.storage.rows.reading import timestamp_literal
-from lakestream.storage.writes.values import convert, parse_time, sql_literal
+from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
+from lakestream.storage.sessions.session import check_error
+from lakestream.storage.writes.values import convert, parse_time, spark_literal, sql_literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
     from lakestream.language import model
     from lakestream.language.model import Fragment, TableName
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import Column, TableInfo
+    from lakestream.storage.tables.table import Table
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 
 
 @dataclass(frozen=True)
+class _Where:
+    """Rows that are changed: of a table, or the subtable that was named, for which ``of`` holds."""
+
+    info: TableInfo
+    subtable: str | None
+    of: Fragment | None
+
+
+@dataclass(frozen=True)
 class RowChanges:
-    """Changes rows of the tables of one lake; ``now_us`` is what NOW stands for."""
+    """Changes rows of the tables of one lake; ``now_us`` is what NOW stands for.
+
+    What delta-rs computes otherwise than a query is done by ``spark``, which is called then.
+    """
 
     catalog: Catalog
     zone: str
     now_us: int
+    spark: Callable[[], SparkSession]
 
     def delete(self, statement: model.Delete, database: str) -> Result:
         """DELETE FROM … WHERE …: one commit."""
-        info, only = table_of(self.catalog, statement.table, database)
-        refuse_read_time(info)
-        count = delete_where(
-            self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only)
-        )
+        where = self._where(statement.table, statement.where, database)
+        if self._is_alike(where, {}):
+            count = delete_where(self._table(where.info), self._predicate(where))
+        else:
+            count = self._by_spark(where, {})
         return Result.of_rows("deleted", count)
 
     def update(self, statement: model.Update, database: str) -> Result:
         """UPDATE … SET … WHERE …: one commit."""
-        info, only = table_of(self.catalog, statement.table, database)
-        refuse_read_time(info)
-        assignments = {
-            info.column(name).name: self._assigned(fragment, info, info.column(name))
-            for name, fragment in statement.assignments
-        }
-        table = self.catalog.handles.latest(info.path)
-        count = update_where(table, assignments, self._predicate(statement.where, info, only))
+        where = self._where(statement.table, statement.where, database)
+        columns = {where.info.column(name).name: fragment for name, fragment in statement.assignments}
+        if self._is_alike(where, columns):
+            assignments = {
+                name: self._assigned(fragment, where.info, where.info.column(name))
+                for name, fragment in columns.items()
+            }
+            count = update_where(self._table(where.info), assignments, self._predicate(where))
+        else:
+            count = self._by_spark(where, columns)
         return Result.of_rows("updated", count)
 
-    def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
+    def _where(self, table: TableName, condition: Fragment | None, database: str) -> _Where:
+        info, subtable = table_of(self.catalog, table, database)
+        refuse_read_time(info)
+        return _Where(info, subtable, condition)
+
+    def _table(self, info: TableInfo) -> Table:
+        return self.catalog.handles.latest(info.path)
+
+    # --- by delta-rs ---
+
+    def _is_alike(self, where: _Where, columns: Mapping[str, Fragment]) -> bool:
+        """Return whether delta-rs makes of all expressions what a query makes of them."""
+        kinds = _kinds(where.info)
+        if where.of is not None and not is_alike(self._read(where.of, where.info), kinds):
+            return False
+        return all(
+            isinstance(tree := self._read(fragment, where.info), exp.Literal) or is_alike(tree, kinds, name)
+            for name, fragment in columns.items()
+        )
+
+    def _predicate(self, where: _Where) -> str | None:
+        only, of = where.subtable, where.of
         parts = [] if only is None else [f"{delta_name(TBNAME)} = {delta_text(only)}"]
-        if where is not None:
-            tree = _as_spark(where, info)
-            condition = self._written(tree, where, info)
+        if of is not None:
+            tree = as_spark(self._read(of, where.info), of, _kinds(where.info))
+            condition = self._written(tree, where.info)
             # To delta-rs a condition that comes to NULL before there is a row holds for every row.
             parts.append(f"coalesce({condition}, false)" if _makes_null(tree) else f"({condition})")
         return " AND ".join(parts) or None
 
     def _assigned(self, fragment: Fragment, info: TableInfo, column: Column) -> str:
-        node = parse_expression(fragment)
+        node = self._read(fragment, info)
         if isinstance(node, exp.Literal):
-            value = node.name if node.is_string else _number(node)
-            return sql_literal(self._converted(value, column), column)
-        return self._written(_as_spark(fragment, info), fragment, info)
+            return sql_literal(self._constant(node, column), column)
+        return self._written(as_spark(node, fragment, _kinds(info)), info)
 
-    def _written(self, tree: exp.Expr, fragment: Fragment, info: TableInfo) -> str:
-        """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
+    def _constant(self, node: exp.Literal, column: Column) -> Any:  # noqa: ANN401
+        return self._converted(node.name if node.is_string else _number(node), column)
+
+    def _written(self, tree: exp.Expr, info: TableInfo) -> str:
+        """Return an expression in delta-rs's SQL."""
+        folders = text_folders(self._table(info))
+
+        def resolve(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Anonymous) and node.name == MOMENT:
+                return exp.Var(this=timestamp_literal(int(node.expressions[0].name)))
+            if isinstance(node, exp.Column):
+                sql = delta_name(node.name)
+                is_text = node.name in folders and not _equals_text(node)
+                return exp.Var(this=told_text(sql) if is_text else sql)
+            return node
+
+        return tree.transform(resolve).transform(_in_brackets).sql("postgres")
+
+    # --- by Spark ---
+
+    def _by_spark(self, where: _Where, columns: Mapping[str, Fragment]) -> int:
+        """Change rows by Spark's statement; raises QUERY_INVALID with what it says."""
+        spark, table = self.spark(), self._table(where.info)
+        values = {name: self._value(fragment, where.info, name) for name, fragment in columns.items()}
+        parts = [] if where.subtable is None else [f"{quoted(TBNAME)} = {quoted_text(where.subtable)}"]
+        if where.of is not None:
+            parts.append(f"({self._in_spark(where.of, where.info)})")
+        condition = " AND ".join(parts) or "true"
+        rows = read_spark(spark, table, table.version)
+        for name, fragment in columns.items():
+            _look(fragment, partial(rows.selectExpr, values[name]))
+        if where.of is not None:
+            _look(where.of, partial(rows.where, condition))
+        with _refusals_of([*columns.values(), *filter(None, [where.of])][0]):
+            return edited_by_spark(spark, table, condition, values or None)
+
+    def _value(self, fragment: Fragment, info: TableInfo, name: str) -> str:
+        """Return what a column is set to."""
+        node, column = self._read(fragment, info), info.column(name)
+        return (
+            spark_literal(self._constant(node, column), column)
+            if isinstance(node, exp.Literal)
+            else self._in_spark(fragment, info)
+        )
+
+    def _in_spark(self, fragment: Fragment, info: TableInfo) -> str:
+        """Return an expression as a query computes it."""
+        now = made(f"{MOMENT}({self.now_us}L)", {})
+        tree = in_spark(self._read(fragment, info), Meaning(self.zone, now), fragment)
+
+        def resolve(node: exp.Expr) -> exp.Expr:
+            return exp.column(node.name, quoted=True) if isinstance(node, exp.Column) else node
+
+        return str(tree.transform(resolve).sql("spark"))
+
+    # --- as they are read ---
+
+    def _read(self, fragment: Fragment, info: TableInfo) -> exp.Expr:
+        """Return an expression: columns as the table spells them, times as instants."""
         shown = {name.lower(): name for name in visible_columns(info)}
-        folders = text_folders(self.catalog.handles.latest(info.path))
 
         def resolve(node: exp.Expr) -> exp.Expr:
             moment = self._moment(node)
             if moment is not None:
-                return exp.Var(this=timestamp_literal(moment))
-            _refuse_function(fragment, node, info)
+                return _instant(moment)
+            _refuse_unknown(fragment, node)
             if isinstance(node, exp.Column):
                 name = node.name.lower()
                 if name not in shown:
@@ -98,15 +206,12 @@ class RowChanges:
                         hint=did_you_mean(node.name, shown.values()),
                         place=place_in(fragment, node),
                     )
-                sql = delta_name(shown[name])
-                is_text = shown[name] in folders and not _equals_text(node)
-                return exp.Var(this=told_text(sql) if is_text else sql)
+                node.this.set("this", shown[name])
             if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
-                column = info.column(info.time_column)
-                return exp.Var(this=sql_literal(self._converted(node.name, column), column))
+                return _instant(self._converted(node.name, info.column(info.time_column)))
             return node
 
-        return tree.transform(resolve).transform(_in_brackets).sql("postgres")
+        return parse_expression(fragment).transform(resolve)
 
     def _moment(self, node: exp.Expr) -> int | None:
         """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
@@ -167,10 +272,6 @@ def _number(node: exp.Expr) -> int | float:
     return int(node.name) if node.name.isdigit() else float(node.name)
 
 
-def _as_spark(fragment: Fragment, info: TableInfo) -> exp.Expr:
-    return as_spark(parse_expression(fragment), fragment, _kinds(info))
-
-
 def _kinds(info: TableInfo) -> dict[str, str]:
     """Return the types of columns by their names in lower case."""
     return {column.name.lower(): column.type for column in info.columns}
@@ -183,49 +284,57 @@ def _makes_null(condition: exp.Expr) -> bool:
 
 
 def _in_brackets(node: exp.Expr) -> exp.Expr:
-    """Put brackets around CONCAT, which is written with ||: delta-rs takes = before that."""
-    return exp.paren(node, copy=True) if isinstance(node, exp.Concat) else node
+    """Put brackets around CONCAT, written with ||, and <=>: delta-rs takes = and OR before."""
+    return exp.paren(node, copy=True) if isinstance(node, exp.Concat | exp.NullSafeEQ) else node
 
 
-_ALIKE = frozenset({"ceil", "floor", "sqrt"})
-"""Functions of TDengine that delta-rs, which changes rows, has with the same meaning."""
+def _look(fragment: Fragment, query: Callable[[], DataFrame]) -> None:
+    """Look at an expression in a query, before it is let change anything."""
+    with _refusals_of(fragment):
+        frame = query()
+        refuse_calls(frame.sparkSession, (name for name, _ in foreign_calls(parse_expression(fragment))))
+        refuse_plan(frame, fragment.sql)
 
 
-def _refuse_function(fragment: Fragment, node: exp.Expr, info: TableInfo) -> None:
-    """Refuse what delta-rs has with another meaning than TDengine, and what is no function at all."""
-    if isinstance(node, exp.Anonymous) and not FUNCTIONS.intersection(names_of(node)):
+@contextmanager
+def _refusals_of(fragment: Fragment) -> Iterator[None]:
+    """Raise QUERY_INVALID with what Spark refuses of an expression, or fails of over rows."""
+    try:
+        yield
+    except java_errors() as error:
+        check_error(error)
+        failure = failed("QUERY_INVALID", "the expression", fragment, error)
+        raise failure or refused("QUERY_INVALID", "the expression", fragment, error) from None
+
+
+def _refuse_unknown(fragment: Fragment, node: exp.Expr) -> None:
+    """Refuse what is no function at all."""
+    is_call = isinstance(node, exp.Anonymous) and node.name != DURATION_FUNCTION
+    if is_call and not FUNCTIONS.intersection(names_of(node)):
         raise StatementError(
             "EXPRESSION_INVALID",
             f"there is no function {node.name.lower()}",
             hint=did_you_mean(node.name, FUNCTIONS),
             place=place_in(fragment, node),
         )
-    name = node.meta.get(NAME)
-    if name is None or name in _ALIKE or _is_between_numbers(node, info):
-        return
-    raise NotSupportedError(
-        f"the function {name.split()[-1]}() in UPDATE and DELETE",
-        hint="compare columns with constants, and times with NOW - 1d",
-        place=place_in(fragment, node),
-    )
 
 
-def _is_between_numbers(node: exp.Expr, info: TableInfo) -> bool:
-    """Return whether it is a CAST of a number, or a column of numbers, to a number: that is cut off alike."""
-    if not isinstance(node, exp.Cast) or not node.to.is_type(*exp.DataType.NUMERIC_TYPES):
-        return False
-    operand = node.this.unnest()
-    if isinstance(operand, exp.Column):
-        return _kinds(info).get(operand.name.lower(), "").partition("(")[0] in NUMBERS
-    return isinstance(operand, exp.Literal) and not operand.is_string
+def _instant(micros: int) -> exp.Expr:
+    return exp.Anonymous(this=MOMENT, expressions=[exp.Literal.number(micros)])
 
 
 def _beside_time(node: exp.Expr, info: TableInfo) -> bool:
-    """Return whether it is a text that is compared with a timestamp column."""
-    parent = node.parent
-    while isinstance(parent, (exp.Paren, exp.Neg, exp.Tuple)):
-        parent = parent.parent
-    if not isinstance(parent, (*_COMPARISONS, exp.Between, exp.In)):
+    """Return whether it is a text that is compared with a timestamp column, or with one and a duration."""
+    says: exp.Expr | None = node.parent
+    while isinstance(says, (exp.Paren, exp.Tuple)):
+        says = says.parent
+    if not isinstance(says, (*_COMPARISONS, exp.Between, exp.In)):
         return False
     times = {column.name.lower() for column in info.columns if column.type == "timestamp"}
-    return any(column.name.lower() in times for column in parent.find_all(exp.Column))
+    sides = [side for side in says.iter_expressions() if side.find(exp.Column) is not None]
+    return any(
+        column.name.lower() in times
+        for side in sides
+        if all(call.name == DURATION_FUNCTION for call in side.find_all(exp.Func))
+        for column in side.find_all(exp.Column)
+    )

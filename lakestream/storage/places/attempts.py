@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, TypeVar
 
+from deltalake.exceptions import CommitFailedError
+
 from lakestream.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _CLOCK = SystemClock()
+_CONFLICTS = (
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentTransactionException",
+    "ConcurrentWriteException",
+    "DELTA_CONCURRENT",
+)
 
 
 def attempted(
@@ -36,3 +46,8 @@ def attempted(
             before_next()
             _CLOCK.sleep(random.uniform(0, jitter_seconds))  # noqa: S311 - a pause is no secret
     return work()
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Return whether another commit stood in the way, in delta-rs's or Delta's (Spark's) terms."""
+    return isinstance(error, CommitFailedError) or any(name in str(error) for name in _CONFLICTS)

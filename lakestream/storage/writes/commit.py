@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, Transaction
-from deltalake.exceptions import CommitFailedError
 
 from lakestream.errors import LakestreamError, StorageError, StreamError
-from lakestream.storage.places.attempts import attempted
+from lakestream.storage.places.attempts import attempted, is_conflict
 from lakestream.storage.rows.reading import align
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
@@ -39,14 +38,6 @@ _FILE_CELLS = 300_000
 """Values in a file of about ``FILE_BYTES``, as Spark counts rows only."""
 _ATTEMPTS = 5
 _SEARCHED = 1_000
-_CONFLICTS = (
-    "ConcurrentAppendException",
-    "ConcurrentDeleteReadException",
-    "ConcurrentDeleteDeleteException",
-    "ConcurrentTransactionException",
-    "ConcurrentWriteException",
-    "DELTA_CONCURRENT",
-)
 # Spark says of rows that break a constraint, and are to replace others, that they are not those to write.
 _VIOLATED = ("failed validation check", "DELTA_VIOLATE_CONSTRAINT", "DELTA_REPLACE_WHERE_MISMATCH")
 _NULL_IN = re.compile(
@@ -188,7 +179,7 @@ def _attempt(table: Table, change: Change, tag: CommitTag, start: int) -> Commit
             return dataclasses.replace(_committed(table, tag, start), recovered=True)
         if isinstance(error, LakestreamError):
             raise
-        if _is_conflict(error):
+        if is_conflict(error):
             raise _Conflict(first_line(error)) from error
         _refuse_violation(table, error)
         raise not_done("COMMIT_FAILED", f"{table.path} was not written", error) from error
@@ -333,8 +324,3 @@ def _write_spark(path: str, rows: DataFrame, tag: CommitTag, replace: str | None
     if replace is not None:
         writer = writer.option("replaceWhere", replace)
     writer.save(path)
-
-
-def _is_conflict(error: BaseException) -> bool:
-    """Return whether another commit stood in the way, in delta-rs's or Delta's (Spark's) terms."""
-    return isinstance(error, CommitFailedError) or any(name in str(error) for name in _CONFLICTS)

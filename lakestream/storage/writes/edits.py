@@ -12,15 +12,15 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakestream.errors import StatementError, StorageError, StreamError
-from lakestream.language.quoting import delta_name
+from lakestream.language.quoting import delta_name, quoted
 from lakestream.storage.places import files
-from lakestream.storage.places.attempts import attempted
+from lakestream.storage.places.attempts import attempted, is_conflict
 from lakestream.storage.rows.reading import align, opened, timestamp_literal
 from lakestream.storage.tables.durable import committing, force_commits
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.looks import look_anew
-from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, not_done
+from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line, not_done
 from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints
 from lakestream.storage.writes.keys import compared, meets_keys, span_of
 from lakestream.storage.writes.writing import write_rows
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from deltalake import Field
+    from pyspark.sql import SparkSession
 
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.writes.written import Written
@@ -133,6 +134,41 @@ def _update(table: Table, assignments: Mapping[str, str], predicate: str | None)
             updates=updates, predicate=predicate, post_commithook_properties=NO_HOOKS
         ),
     )
+
+
+def edited_by_spark(
+    spark: SparkSession, table: Table | str, condition: str, assignments: Mapping[str, str] | None = None
+) -> int:
+    """Set columns of the rows for which a condition holds, or delete these, and return their number.
+
+    Expressions are Spark's SQL. Raises what Spark does, but for another commit that came in between, after
+    which it is done again.
+    """
+    table = opened(table)
+    with committing(table):
+        before = table.refresh()
+        changed = _by_spark(spark, table, condition, assignments)
+        return changed if table.refresh() > before else 0
+
+
+@retried
+def _by_spark(
+    spark: SparkSession, table: Table, condition: str, assignments: Mapping[str, str] | None
+) -> int:
+    from delta.tables import DeltaTable as SparkTable
+
+    there = SparkTable.forPath(spark, table.path)
+    try:
+        if assignments is None:
+            there.delete(condition)
+        else:
+            there.update(condition, {quoted(name): value for name, value in assignments.items()})
+    except Exception as error:
+        if is_conflict(error):
+            raise CommitFailedError(first_line(error)) from error
+        raise
+    metrics = there.history(1).collect()[0]["operationMetrics"]
+    return int(metrics.get("numDeletedRows" if assignments is None else "numUpdatedRows") or 0)
 
 
 def _named(table: Table, action: Callable[[], _T]) -> _T:

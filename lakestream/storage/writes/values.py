@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakestream.errors import StatementError
 from lakestream.language.common.zones import zone_of
 from lakestream.language.model import ColumnName, Now, Value
-from lakestream.language.quoting import delta_text
+from lakestream.language.quoting import delta_text, quoted_text
 from lakestream.storage.columns.types import arrow_type
 from lakestream.storage.rows.reading import timestamp_literal
 
@@ -122,6 +122,17 @@ def parse_time(text: str, *, zone: str = "UTC") -> int:
         return _moment(text, zone)
     except ValueError as error:
         raise StatementError("BAD_VALUE", f"{text!r} is not a time", hint=_TIME_HINT) from error
+
+
+def spark_literal(converted: Any, column: Column) -> str:  # noqa: ANN401
+    """Return a converted value as a literal of Spark's SQL."""
+    if converted is None:
+        return "NULL"
+    if column.type == "timestamp":
+        return f"timestamp_micros({converted}L)"
+    if isinstance(converted, bytes):
+        return f"X'{converted.hex()}'"
+    return f"CAST({quoted_text(str(converted))} AS {column.type})"
 
 
 def sql_literal(converted: Any, column: Column) -> str:  # noqa: ANN401
