@@ -35,7 +35,7 @@ def test_what_one_process_has_rewritten_another_one_finds(
         module._of_user.cache_clear()
         monkeypatch.setattr(
             "lakestream.storage.small.dialect.duckdb_sql",
-            lambda text: dialects.append(text) or duckdb_sql(text),  # type: ignore[func-returns-value]
+            lambda text, **more: dialects.append(text) or duckdb_sql(text, **more),  # type: ignore[func-returns-value]
         )
         answers.append(rewritten(TEXT))
     assert answers == [duckdb_sql(TEXT)] * 2
