@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakestream.language.reading.words import Kind
+
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError
     from lakestream.language.reading.reader import Reader
@@ -21,6 +23,11 @@ _HEADS: dict[str, dict[tuple[str, ...], str]] = {
         ("EXECUTE", "STATEMENT"): "statements stand behind one another, with ; between them",
         ("SHOW", "JOBS"): "SHOW STREAMS",
         ("STOP", "JOB"): "STOP STREAM",
+        ("CREATE", "SINK"): "a stream writes INTO a table",
+        ("CREATE", "SOURCE"): "CREATE TABLE … LOCATION '…' names a table that is there",
+        ("CREATE", "WATERMARK"): "STREAM_OPTIONS(WATERMARK(…))",
+        ("DROP", "CATALOG"): "",
+        ("USE", "MODULES"): "",
         ("USE", "CATALOG"): "CREATE TABLE … USING TABLE names one of a catalog",
     },
     "declarative-pipelines": {
@@ -33,7 +40,6 @@ _HEADS: dict[str, dict[tuple[str, ...], str]] = {
         ("CREATE", "TEMPORARY", "VIEW"): "WITH in the query, or CREATE MATERIALIZED VIEW",
     },
     "ekuiper": {
-        ("DESCRIBE", "STREAM"): "DESCRIBE, of a table",
         ("DROP", "RULE"): "DROP STREAM",
         ("EXPLAIN", "RULE"): "EXPLAIN STREAM",
         ("GETSTATUS", "RULE"): "SHOW STREAMS",
@@ -52,12 +58,24 @@ _HEADS: dict[str, dict[tuple[str, ...], str]] = {
         ("SET", "TTL"): "",
         ("SHOW", "CHILD"): "",
         ("SHOW", "DEVICES"): "",
+        ("SHOW", "TTL"): "",
+        ("START", "REPAIR"): "",
+        ("STOP", "REPAIR"): "",
         ("UNSET", "TTL"): "",
+    },
+    "tdengine": {
+        ("FLUSH", "DATABASE"): "what is written is written",
+        ("FLUSH", "TABLES"): "what is written is written",
     },
     "structured-streaming": {
         ("CREATE", "OR", "REPLACE", "TEMP"): "WITH in the query, or CREATE MATERIALIZED VIEW",
         ("CREATE", "TEMP"): "WITH in the query, or CREATE MATERIALIZED VIEW",
+        ("ALTER", "MATERIALIZED", "VIEW"): "CREATE OR REPLACE MATERIALIZED VIEW",
+        ("CREATE", "OR", "REPLACE", "TABLE"): "DROP TABLE, then CREATE TABLE",
+        ("INSERT", "OR"): "INSERT INTO replaces rows by their key",
         ("INSERT", "OVERWRITE"): "DELETE FROM, then INSERT INTO",
+        ("SHOW", "MATERIALIZED", "VIEWS"): "SHOW STREAMS lists them too",
+        ("START", "TRANSACTION"): "each statement is done, or not, by itself",
     },
 }
 """By the page that explains: how statements begin that are nobody else's, and what is written here."""
@@ -79,6 +97,17 @@ _OBJECTS: dict[str, str] = _NODES | {
     "TOKEN": "",
     "ENCRYPT_KEY": "",
     "SCHEMA": "CREATE DATABASE",
+    **dict.fromkeys(
+        ("RECURSIVE", "LOGICAL"), "CREATE MATERIALIZED VIEW keeps the rows of a query as a table"
+    ),
+    **dict.fromkeys(
+        ("CQ", "PIPE", "TRIGGER", "EVENT"), "CREATE STREAM computes as rows come, or by the clock"
+    ),
+    **dict.fromkeys(("UNIQUE", "BLOOMFILTER"), "COMPOSITE KEY tells rows of one time apart"),
+    **dict.fromkeys(("SEQUENCE", "TYPE", "EXTENSION", "PROCEDURE", "MODEL", "MACRO", "POLICY"), ""),
+    **dict.fromkeys(("VOLUME", "STORAGE", "SHARE", "RECIPIENT", "PROVIDER", "SERVER", "CATALOG"), ""),
+    "STREAMING": "CREATE OR REPLACE STREAM",
+    **dict.fromkeys(("ALL", "LOCAL"), NO_NODES),
     "TEMPORARY": "",
     "GLOBAL": "",
     "EXTERNAL": "CREATE TABLE … LOCATION '…' names a table that is there",
@@ -88,10 +117,30 @@ _OBJECTS: dict[str, str] = _NODES | {
     "CONNECTION": "",
     "QUERY": "",
 }
+_NAMES = (Kind.WORD, Kind.NAME)
 _TABLE_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 _VERBS: dict[str, str] = {
-    **dict.fromkeys(("ANALYZE", "CACHE", "CALL", "DECLARE", "EXECUTE", "UNCACHE"), ""),
-    **dict.fromkeys(("BEGIN", "COMMIT", "ROLLBACK"), "each statement is done, or not, by itself"),
+    **dict.fromkeys(
+        ("ANALYZE", "CACHE", "CALL", "CLEAR", "DECLARE", "DO", "EXECUTE", "HANDLER", "UNCACHE"), ""
+    ),
+    **dict.fromkeys(
+        ("DEALLOCATE", "LISTEN", "LOCK", "PRAGMA", "PREPARE", "UNLOCK", "ASSIGN", "DENY", "MIGRATE"), ""
+    ),
+    **dict.fromkeys(("ADD", "COMPILE", "LIST", "REMOVE", "UNLOAD"), "jars are told by the setting `jars`"),
+    **dict.fromkeys(("ATTACH", "CONVERT", "DETACH", "IMPORT"), "CREATE TABLE … LOCATION names what is there"),
+    **dict.fromkeys(("CHECK", "FSCK"), "`lakestream verify` compares streams with their definitions"),
+    **dict.fromkeys(("EXPORT", "CHECKPOINT"), "`lakestream backup`"),
+    **dict.fromkeys(("FROM", "TABLE", "PIVOT", "SUMMARIZE"), "SELECT … FROM …"),
+    **dict.fromkeys(
+        ("MSCK", "PURGE", "REORG", "REPAIR", "UPGRADE"), "`lakestream maintain` does what is due"
+    ),
+    "GENERATE": "readers of Delta need no manifest",
+    "NOTIFY": "NOTIFY is a clause of CREATE STREAM",
+    "UNDROP": "`lakestream restore` makes a lake of a backup",
+    "UPSERT": "INSERT replaces rows by their key",
+    **dict.fromkeys(
+        ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT"), "each statement is done, or not, by itself"
+    ),
     **dict.fromkeys(("COPY", "LOAD"), "any program that writes Delta, or lake.insert() with an Arrow table"),
     **dict.fromkeys(("MERGE", "REPLACE"), "INSERT replaces rows by their key"),
     **dict.fromkeys(("OPTIMIZE", "VACUUM"), "`lakestream maintain`, or `serve`, does so"),
@@ -110,8 +159,89 @@ _SHOWN = frozenset(
     {"CREATE", "TAGS", "TABLE", "FUNCTIONS", "COLUMNS", "PARTITIONS", "VARIABLES", "LOCAL", "CLUSTER"}
     | {"ALIVE", "APPS", "CONNECTIONS", "CONSUMERS", "GRANTS", "INDEXES", "LICENCES", "SCORES"}
     | {"SUBSCRIPTIONS", "TOPICS", "TRANSACTIONS", "USERS", "VGROUPS", "VIEWS", "VNODES", "TSMAS", "RSMAS"}
-    | {"DNODES", "MNODES", "QNODES", "BNODES", "ANODES", "COMPACTS", "ENCRYPTIONS", "MACHINES", "USAGE"}
+    | {"BACKUPS", "CATALOGS", "CLUSTERID", "CREDENTIALS", "CURRENT_TIMESTAMP", "CURRENT_USER", "ENGINES"}
+    | {"EVENTS", "EXTERNAL", "FIELDS", "FULL", "GROUPS", "INDEX", "KEYS", "LOCKS", "MODULES", "PIPEPLUGINS"}
+    | {"PIPES", "PROCEDURES", "PROCESSLIST", "PROVIDERS", "QUERY", "RECIPIENTS", "REGIONS", "RETENTIONS"}
+    | {"ROLES", "SEQUENCES", "SHARES", "STATUS", "TBLPROPERTIES", "TRIGGERS", "USER", "VERSION", "VOLUMES"}
+    | {
+        "WARNINGS",
+        "DATANODES",
+        "CONFIGNODES",
+        "ALL",
+        "CURRENT",
+        "DNODES",
+        "MNODES",
+        "QNODES",
+        "BNODES",
+        "ANODES",
+        "COMPACTS",
+        "ENCRYPTIONS",
+        "MACHINES",
+        "USAGE",
+    }
 )
+
+
+_KNOWN = "information_schema has what is known of streams"
+_SHOWN_BY = {
+    **dict.fromkeys(("FIELDS", "COLUMNS"), "DESCRIBE"),
+    **dict.fromkeys(("PROCESSLIST", "QUERY", "FULL"), "SHOW QUERIES"),
+    **dict.fromkeys(("CURRENT", "CATALOGS"), "SHOW DATABASES"),
+    "VERSION": "`lakestream --version`",
+    "TBLPROPERTIES": "DESCRIBE; Delta's own are in the table's log",
+}
+_DESCRIBED = {
+    "CATALOG": "SHOW DATABASES",
+    "DATABASE": "SHOW DATABASES",
+    "SCHEMA": "SHOW DATABASES",
+    "DETAIL": "DESCRIBE, SHOW TABLES",
+    "FUNCTION": "`lakestream docs calculations` lists functions",
+    "HISTORY": "Delta's log has it: SELECT … FROM t VERSION AS OF n reads a version",
+    "QUERY": "SELECT … LIMIT 0 has the columns",
+    "RULE": "EXPLAIN STREAM",
+    "STREAM": "EXPLAIN STREAM",
+    "VIEW": "EXPLAIN MATERIALIZED VIEW",
+}
+_TABLES = {
+    "AS": "CREATE TABLE and INSERT INTO … SELECT, or CREATE MATERIALIZED VIEW, which stays as its query is",
+    "LIKE": "CREATE TABLE with the columns that DESCRIBE lists",
+    **dict.fromkeys(("CLONE", "DEEP", "SHALLOW"), "CREATE TABLE, then INSERT INTO … SELECT"),
+    "USING": "leave it out: all tables are Delta's",
+    **dict.fromkeys(("CLUSTER", "PARTITIONED", "STORED", "ROW", "TBLPROPERTIES", "OPTIONS", "WITH"), ""),
+}
+_CHANGES = ("CHANGE", "CLUSTER", "DROP", "MODIFY", "OWNER", "RENAME", "REPLACE", "SET", "UNSET")
+_ALTERED = {
+    "ADD": {
+        "COLUMNS": "ADD COLUMN, one after the other",
+        "CONSTRAINT": "EXPECT … CHECK of a stream",
+        "PARTITION": "",
+        "IF": "",
+    },
+    "": dict.fromkeys(_CHANGES, ""),
+}
+
+
+def refuse_description(reader: Reader) -> None:
+    """Refuse by name to describe what is no table; a table may have the word for its name."""
+    word, following = reader.peek(), reader.peek(1)
+    if following.kind in _NAMES and (hint := _DESCRIBED.get(word.text.upper())) is not None:
+        raise reader.unsupported(f"DESCRIBE {word.text.upper()}", hint=_hint(hint, "structured-streaming"))
+
+
+def refuse_table(reader: Reader) -> None:
+    """Refuse by name what else a table is made of, or made as, behind its name or its columns."""
+    word = reader.peek()
+    if word.kind is Kind.WORD and (hint := _TABLES.get(word.text.upper())) is not None:
+        what = f"CREATE TABLE … {word.text.upper()}"
+        raise reader.unsupported(what, hint=_hint(hint, "structured-streaming"))
+
+
+def refuse_change(reader: Reader, said: str) -> None:
+    """Refuse by name what else is changed of a table, behind what is ``said`` of it."""
+    word = reader.peek()
+    if word.kind is Kind.WORD and (hint := _ALTERED[said].get(word.text.upper())) is not None:
+        what = " ".join(filter(None, ("ALTER TABLE …", said, word.text.upper())))
+        raise reader.unsupported(what, hint=_hint(hint, "structured-streaming"))
 
 
 def foreign_statement(reader: Reader) -> NotSupportedError | None:
@@ -174,5 +304,5 @@ def foreign_show(reader: Reader) -> NotSupportedError | None:
     word = reader.peek().text.upper()
     if word not in _SHOWN:
         return None
-    hint = NO_NODES if word.endswith("NODES") else "information_schema has what is known of streams"
+    hint = NO_NODES if word.endswith("NODES") else _SHOWN_BY.get(word, _KNOWN)
     return reader.unsupported(f"SHOW {word}", hint=_hint(hint))

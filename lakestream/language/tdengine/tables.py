@@ -50,7 +50,7 @@ from lakestream.language.reading.identifiers import (
 )
 from lakestream.language.reading.literals import take_string, take_value
 from lakestream.language.reading.words import Kind
-from lakestream.language.tdengine.foreign import foreign_show
+from lakestream.language.tdengine.foreign import foreign_show, refuse_change, refuse_description, refuse_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,9 @@ def drop_database(reader: Reader) -> DropDatabase:
 
 
 def use(reader: Reader) -> UseDatabase:
-    """Read what follows ``USE``."""
+    """Read what follows ``USE``; a database may be named as the word before a name is."""
+    if (reader.sees("DATABASE") or reader.sees("SCHEMA")) and _names(reader.peek(1)):
+        reader.take()
     return UseDatabase(take_database_name(reader))
 
 
@@ -261,6 +263,8 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
         return _subtables(reader, name, if_not_exists=if_not_exists)
     if reader.accept("LOCATION"):
         return _located(reader, name, if_not_exists=if_not_exists)
+    if not stable:
+        refuse_table(reader)
     # eKuiper's tables are streams of events: no row replaces another one.
     keyed = stable or reader.dialect != "ekuiper"
     columns = _columns(reader, keyed=keyed)
@@ -271,6 +275,7 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
     for option in _TABLE_OPTIONS:
         if reader.sees(option):
             raise reader.unsupported(f"the table option {option}")
+    refuse_table(reader)
     return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags), comment=comment)
 
 
@@ -396,17 +401,19 @@ def alter_table(reader: Reader) -> AddColumn | SetComment | SetTag:
     if reader.accept("ALTER"):
         reader.accept("COLUMN")
         column = take_column_name(reader)
+        if any(reader.sees(word) for word in ("TYPE", "SET", "DROP", "SYNC", "FIRST", "AFTER")):
+            raise reader.unsupported(f"ALTER COLUMN … {reader.peek().text.upper()}")
         reader.expect("COMMENT")
         return SetComment(table, column, take_string(reader, "a comment"))
     if reader.accept("ADD"):
         is_tag = reader.accept("TAG")
         if not is_tag:
+            refuse_change(reader, "ADD")
             reader.expect("COLUMN")
         return AddColumn(table, _added_column(reader), is_tag)
     if reader.accept("SET", "TAG"):
         return SetTag(table, _tag_values(reader))
-    if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in ("DROP", "MODIFY", "RENAME", "SET"):
-        raise reader.unsupported(f"ALTER TABLE … {reader.peek().text.upper()}")
+    refuse_change(reader, "")
     raise reader.unexpected(
         "ADD COLUMN, ADD TAG, SET TAG, COMMENT or ALTER COLUMN", ("ADD", "SET", "COMMENT", "ALTER")
     )
@@ -417,6 +424,8 @@ def comment_on(reader: Reader) -> SetComment:
     if reader.accept("TABLE"):
         table, column = take_table_name(reader), None
     else:
+        if any(reader.sees(word) for word in ("DATABASE", "SCHEMA", "CATALOG", "VIEW")):
+            raise reader.unsupported(f"COMMENT ON {reader.peek().text.upper()}")
         reader.expect("COLUMN")
         table, column = take_column_of_table(reader)
     reader.expect("IS")
@@ -445,9 +454,22 @@ def _tag_values(reader: Reader) -> tuple[tuple[str, Value], ...]:
             return tuple(tags)
 
 
+def _names(word: Word) -> bool:
+    return word.kind in (Kind.WORD, Kind.NAME)
+
+
+def _begins_rows(word: Word) -> bool:
+    return any(word.is_word(one) for one in ("VALUES", "USING", "SELECT", "WITH", "FILE", "REPLACE"))
+
+
 def describe(reader: Reader) -> Describe:
-    """Read what follows ``DESCRIBE`` or ``DESC``."""
-    return Describe(take_table_name(reader))
+    """Read what follows ``DESCRIBE`` or ``DESC``; a table may be named as the words before a name are."""
+    while any(reader.sees(word) for word in ("TABLE", "EXTENDED", "FORMATTED")) and _names(reader.peek(1)):
+        reader.take()
+    refuse_description(reader)
+    table = take_table_name(reader)
+    reader.accept("EXTENDED")
+    return Describe(table)
 
 
 _SHOWN = ("DATABASES", "TABLES", "STABLES", "STREAMS", "QUERIES")
@@ -459,7 +481,7 @@ def show(reader: Reader) -> Statement:
     if reader.peek(1).is_symbol("."):
         database = take_database_name(reader)
         reader.expect_symbol(".")
-    if database is None and reader.accept("DATABASES"):
+    if database is None and (reader.accept("DATABASES") or reader.accept("SCHEMAS")):
         return ShowDatabases()
     for stables, word in ((False, "TABLES"), (True, "STABLES")):
         if reader.accept(word):
@@ -489,6 +511,8 @@ def kill_query(reader: Reader) -> KillQuery:
 
 def insert(reader: Reader) -> Insert | InsertQuery:
     """Read what follows ``INSERT INTO``."""
+    if reader.sees("TABLE") and _names(reader.peek(1)) and not _begins_rows(reader.peek(1)):
+        reader.take()
     table = take_table_name(reader)
     using = _using(reader, table) if reader.sees("USING") else None
     columns = take_distinct_names(reader, "a column's name") if reader.sees_symbol("(") else ()
@@ -514,6 +538,8 @@ def _target(
         columns = take_distinct_names(reader, "a column's name")
     if reader.sees("FILE"):
         raise reader.unsupported("INSERT … FILE")
+    if reader.sees("REPLACE", "WHERE") or reader.sees("REPLACE", "USING"):
+        raise reader.unsupported("INSERT … REPLACE", hint="DELETE FROM, then INSERT INTO")
     reader.expect("VALUES")
     return InsertTarget(table, using, columns, _rows(reader, len(columns)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lakestream.errors import NotSupportedError, StatementError
@@ -26,6 +28,14 @@ def refused(text: str) -> StatementError:
     with pytest.raises(StatementError) as caught:
         parse_script(text)
     return caught.value
+
+
+def code_of(text: str) -> str:
+    try:
+        parse_script(text)
+    except StatementError as error:
+        return error.code
+    return ""
 
 
 @pytest.mark.parametrize("page", _HEADS)
@@ -65,3 +75,35 @@ def test_words_that_are_right_are_not_proposed_for_themselves(words: tuple[str, 
         else:
             assert error.message == f"{words[0]} is not supported"
         assert words[kept] in error.message + error.hint
+
+
+NEIGHBOURS = (Path(__file__).parent / "data" / "neighbours.sql").read_text().splitlines()
+"""How statements of Spark SQL, Delta, Databricks, Flink, TDengine, IoTDB, eKuiper and PostgreSQL begin."""
+
+
+@pytest.mark.parametrize("text", NEIGHBOURS)
+def test_no_statement_of_a_neighbour_is_bare_syntax(text: str) -> None:
+    assert code_of(text) != "SYNTAX"
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("DESCRIBE TABLE t", "DESCRIBE t"),
+        ("DESC EXTENDED t", "DESCRIBE t"),
+        ("DESCRIBE TABLE FORMATTED `a b`", "DESCRIBE `a b`"),
+        ("DESCRIBE TABLE t EXTENDED", "DESCRIBE t"),
+        ("SHOW SCHEMAS", "SHOW DATABASES"),
+        ("USE DATABASE main", "USE main"),
+        ("USE SCHEMA main", "USE main"),
+        ("INSERT INTO TABLE t VALUES (NOW, 1)", "INSERT INTO t VALUES (NOW, 1)"),
+    ],
+)
+def test_words_of_others_that_say_nothing_more_are_taken(text: str, same: str) -> None:
+    assert parse_script(text)[0] == parse_script(same)[0]
+
+
+@pytest.mark.parametrize("name", ["extended", "history", "detail", "schema", "catalog", "view"])
+def test_a_table_may_have_the_name_of_a_word(name: str) -> None:
+    for text in (f"DESCRIBE {name}", f"DESCRIBE main.{name}", f"INSERT INTO {name} VALUES (NOW, 1)"):
+        parse_script(text)
