@@ -285,9 +285,8 @@ class CountCut(Cut):
         )
         starts = (
             f"SELECT gid, rank, ts AS low FROM ({ranked}) WHERE rank % {self.step} = 0 UNION ALL "
-            f"SELECT gid, {self.step}L * at, get(starts, at) FROM "
-            f"(SELECT gid, starts, explode(sequence(0, size(starts) - 1)) AS at FROM ({seeds}) "
-            f"WHERE size(starts) > 0)"
+            f"SELECT gid, {self.step}L * (row_number() OVER (PARTITION BY gid ORDER BY low) - 1), low "
+            f"FROM (SELECT gid, explode(starts) AS low FROM ({seeds}))"
         )
         totals = (
             f"SELECT gid, max(rank) + 1 AS total, max(ts) AS newest, max(mark) AS mark "

@@ -29,6 +29,12 @@ WIDE = 10_000
 """Windows of a range that are listed one by one though only those with rows count."""
 
 
+def numbered_sql(columns: str, ranges: str, relation: str) -> str:
+    """Return SQL of a relation's rows, once for each number (k) of the ranges that ``ranges`` lists."""
+    ranged = f"SELECT {columns}, inline({ranges}) AS (a, b) FROM {relation}"
+    return f"SELECT {columns}, explode(sequence(a, b)) AS k FROM ({ranged}) WHERE a <= b"
+
+
 class _Firings:
     """What both detections share: the windows of a result."""
 
@@ -70,7 +76,11 @@ class _Firings:
 
     def refired_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows that had fired and fire again: gid, low BIGINT µs."""
-        return _REFIRED.format(fired=fired, low=self.grid.low("k", "first"), exists=self.grid.exists("k"))
+        numbered = numbered_sql("gid, first", "refired", fired)
+        return (
+            f"SELECT DISTINCT gid, {self.grid.low('k', 'first')} AS low FROM ({numbered}) "
+            f"WHERE {self.grid.exists('k')}"
+        )
 
     def retracted_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows that are no more: gid, low BIGINT µs, high.
@@ -378,12 +388,6 @@ WITH ranges AS (
 )
 SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(refired) AS refired{max_newest}
 FROM ({numbered}) WHERE {exists} GROUP BY gid, k
-"""
-
-_REFIRED = """
-SELECT DISTINCT gid, {low} AS low FROM (
-  SELECT gid, first, explode(flatten(transform(refired, r -> sequence(r.a, r.b)))) AS k FROM {fired}
-) WHERE {exists}
 """
 
 _RETRACTED = """

@@ -211,7 +211,7 @@ class Evaluation:
         once = f"SELECT _ls_gid, {pane.number('_ls_ts')} AS pane, {per_pane} FROM {ROWS} GROUP BY _ls_gid, 2"
         first, last = pane.first_window("pane"), pane.last_window("pane")
         numbers = f"explode(sequence({first}, {last})) AS _ls_k"
-        windows = f"SELECT _ls_gid, {numbers}, {names} FROM ({once}) WHERE {first} <= {last}"
+        windows = f"SELECT _ls_gid, {names}, {numbers} FROM ({once}) WHERE {first} <= {last}"
         combined = f"SELECT _ls_gid, _ls_k, {merged} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
         return f"SELECT _ls_gid, _ls_k, {results} FROM ({combined})"
 

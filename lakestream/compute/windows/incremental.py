@@ -252,7 +252,9 @@ class Incremental:
             for name in (column.name, _kept(column.name))
         )
         listed = ", ".join(("gid", *self.groups, *_JUDGED, *held))
-        empty = _numbered(listed, "done + 1", "closed", groups)
+        empty = (
+            f"SELECT {listed}, explode(sequence(done + 1, closed)) AS _ls_k FROM {groups} WHERE closed > done"
+        )
         gaps = (
             f"SELECT g.*, false AS has, false AS ignored, false AS there, 0L AS own, "
             f"CAST(NULL AS BIGINT) AS slot, CAST(NULL AS BIGINT) AS low, 0L AS {ROW_COUNT}, "
@@ -315,10 +317,11 @@ class Incremental:
             return f"SELECT *, k AS slot, true AS there{kept} FROM ({slots})"
         last = pane.count - 1
         # Each slot is followed by the empty ones at which a window that holds it may end.
-        reach = f"sequence(k, least(k + {last}L, coalesce(next - 1, k + {last}L)))"
+        behind = f"CASE WHEN k IS NULL THEN 0L ELSE least({last}L, next - 1 - k) END"
         followed = (
-            f"SELECT *, explode(CASE WHEN k IS NULL THEN array(k) ELSE {reach} END) AS slot FROM ("
-            f"SELECT *, lead(k) OVER ({self._by_group} ORDER BY k) AS next FROM ({slots}))"
+            f"SELECT *, k + _ls_behind AS slot FROM ("
+            f"SELECT *, explode(sequence(0L, {behind})) AS _ls_behind FROM ("
+            f"SELECT *, lead(k) OVER ({self._by_group} ORDER BY k) AS next FROM ({slots})))"
         )
         spans = [(ROW_COUNT, "sum", last), ("own", "sum", pane.step - 1)]
         spans += [("low", "min", last), ("high", "max", last)]
@@ -373,21 +376,20 @@ class Incremental:
         return f"({ignored} OR coalesce({low} < newest_before - {self.expiry}L, false))"
 
     def _filled(self, judged: str, limit: int) -> str:
-        """Every row, and before it the windows without rows that fire now: in parts, as :func:`_numbered`."""
+        """Every row, and before it the windows without rows that fire now."""
         judged = f"SELECT *, {self._ignored()} AS ignored FROM ({judged})"
         if self.only_with_rows:
             return f"SELECT *, k AS _ls_k, true AS has FROM ({judged})"
         low = "(greatest(coalesce(before, done), done) + 1)"
         high = f"least(k - 1, closed, {low} + {limit}L)"
-        last = f"CASE WHEN k IS NOT NULL AND {low} <= {high} THEN ({high} - {low}) div {_PART}L ELSE 0L END"
-        begun = f"({low} + _ls_part * {_PART}L)"
-        empty = f"sequence({begun}, least({high}, {begun} + {_PART - 1}L))"
-        numbers = (
-            f"CASE WHEN k IS NULL OR NOT coalesce({low} <= {high}, false) THEN array(k) "
-            f"WHEN _ls_part = 0 THEN concat({empty}, array(k)) ELSE {empty} END"
+        empty = f"CASE WHEN k IS NULL THEN 0L ELSE greatest({high} - {low} + 1, 0L) END"
+        counted = f"SELECT *, {low} AS _ls_empty, {empty} AS _ls_empties FROM ({judged})"
+        numbered = f"SELECT *, explode(sequence(0L, _ls_empties)) AS _ls_at FROM ({counted})"
+        number = "CASE WHEN _ls_at < _ls_empties THEN _ls_empty + _ls_at ELSE k END"
+        return (
+            f"SELECT * EXCEPT (_ls_empty, _ls_empties, _ls_at), {number} AS _ls_k, "
+            f"_ls_at = _ls_empties AS has FROM ({numbered})"
         )
-        parted = f"SELECT *, explode(sequence(0L, {last})) AS _ls_part FROM ({judged})"
-        return f"SELECT *, _ls_k <=> k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({parted}))"
 
     def _placeholders(self, windows: str, clock_us: int, carried: Sequence[str]) -> str:
         """Return SQL of the windows with their placeholders, and what becomes of each."""
@@ -441,26 +443,7 @@ class Incremental:
         )
 
 
-def _numbered(columns: str, first: str, last: str, relation: str) -> str:
-    """Return SQL of rows of a relation, each with all numbers (_ls_k) from its first one to its last one.
-
-    In two steps: DuckDB makes no long lists, and the windows of a group may be many.
-    """
-    parts = (
-        f"SELECT {columns}, explode(sequence(0L, ({last} - ({first})) div {_PART}L)) AS _ls_part "
-        f"FROM {relation} WHERE {last} >= {first}"
-    )
-    begun = f"{first} + _ls_part * {_PART}L"
-    return (
-        f"SELECT {columns}, explode(sequence({begun}, least({last}, {begun} + {_PART - 1}L))) AS _ls_k "
-        f"FROM ({parts})"
-    )
-
-
 _BY_NUMBER = ("gid",)
-_PART = 4096
-"""Windows that a list has at most."""
-
 _JUDGED = (
     "first",
     "newest",

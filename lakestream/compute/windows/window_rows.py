@@ -42,11 +42,8 @@ class WindowRows:
         rows = self._by_window()
         if not self.retracts:
             return rows
-        return (
-            f"SELECT * EXCEPT (_ls_times), explode(sequence(1, CAST(_ls_times AS INT))) AS _ls_copy FROM ("
-            f"SELECT * EXCEPT (_ls_sign, _ls_v), sum(_ls_sign) AS _ls_times FROM ({rows}) GROUP BY ALL "
-            f"HAVING sum(_ls_sign) > 0)"
-        )
+        summed = f"SELECT * EXCEPT (_ls_sign, _ls_v), sum(_ls_sign) AS _ls_times FROM ({rows}) GROUP BY ALL"
+        return f"SELECT * EXCEPT (_ls_times) FROM {each_sql(f'({summed})', '_ls_times')}"
 
     def _by_window(self) -> str:
         if self.grid.rows_are_placed:
@@ -153,6 +150,12 @@ class BoundRead:
             f"ON r._ls_part = x._ls_part AND r._ls_at >= x._ls_begin AND r._ls_at <= x._ls_until"
             f"{' AND r.tbname = x._ls_of' if of else ''}"
         )
+
+
+def each_sql(relation: str, times: str) -> str:
+    """Return SQL of a relation's rows, each as often as a column says (_ls_each: which one it is)."""
+    numbers = f"explode(sequence(1L, CAST({times} AS BIGINT)))"
+    return f"(SELECT *, {numbers} AS _ls_each FROM {relation} WHERE {times} > 0)"
 
 
 def bound_reads(calculation: Calculation, grid: Grid) -> dict[str, BoundRead]:

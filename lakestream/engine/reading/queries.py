@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
+from lakestream.compute.windows.window_rows import each_sql
 from lakestream.engine.base.state import gids_sql
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
@@ -58,7 +59,7 @@ def rewritten_sql(stream: Stream, changed: str, columns: Sequence[str]) -> str:
     )
     replaced = f"max(greatest(new, -went)) OVER (PARTITION BY _commit_version, {_keys(stream, columns)}) > 0"
     counted = f"SELECT *, CAST(old + IF({replaced}, greatest(went, 0L), 0L) AS INT) AS n FROM ({summed})"
-    return f"SELECT {listed} FROM ({counted}) LATERAL VIEW explode(array_repeat(1, n)) AS _ls_each"
+    return f"SELECT {listed} FROM {each_sql(f'({counted})', 'n')}"
 
 
 def _keys(stream: Stream, columns: Sequence[str]) -> str:

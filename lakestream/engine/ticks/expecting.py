@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakestream.compute.windows.window_rows import each_sql
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.reading.relations import goes_by_table_time
 from lakestream.engine.reading.transport import SPARK
@@ -316,10 +317,7 @@ class SourceQuarantine:
     def _came(self) -> str:
         """SQL of the rows that come."""
         said = said_sql(self.relations.plan, REASON)
-        return (
-            f"SELECT {self._columns}, {said} FROM (SELECT * FROM {_MOVED} WHERE _ls_sign > 0) "
-            f"LATERAL VIEW explode(array_repeat(1, CAST(_ls_sign AS INT))) AS _ls_each"
-        )
+        return f"SELECT {self._columns}, {said} FROM {each_sql(_MOVED, '_ls_sign')}"
 
     @property
     def _stayed(self) -> str:

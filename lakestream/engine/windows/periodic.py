@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.window_rows import each_sql
 from lakestream.engine.base.state import with_number
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, FIRED
@@ -177,6 +178,5 @@ def _written_sql(stream: Stream, changed: str, since_us: int) -> str:
     return (
         f"SELECT {columns}, {stream.group_id()} AS _ls_gid, {since_us}L AS _ls_ts, "
         f"CAST(_commit_version AS BIGINT) AS _ls_v, 1L AS _ls_sign "
-        f"FROM {changed} LATERAL VIEW explode(array_repeat(1, CAST(_ls_sign AS INT))) AS _ls_each "
-        f"WHERE {stream.admitted()}"
+        f"FROM {each_sql(changed, '_ls_sign')} WHERE {stream.admitted()}"
     )

@@ -32,6 +32,7 @@ from lakestream.storage.small.kinds import (
     refuse_growth,
     refuse_long_values,
 )
+from lakestream.storage.small.listed import in_parts
 from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
 from lakestream.storage.small.ordering import order_windows, sort_once
@@ -524,7 +525,7 @@ def _named(select: exp.Expr) -> exp.Expr:
     for item in select.expressions:
         if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
             put_in_place(item, exp.alias_(item.copy(), item.name, quoted=True))
-    return select
+    return in_parts(select)
 
 
 def _qualify_conditions(select: exp.Expr) -> None:

@@ -41,6 +41,8 @@ def _rounded(function: str) -> str:
 
 
 _LONG = 10_000
+_PART, _PARTS = 4_096, 2_500
+_BEFORE = f"part * {_PART}"
 _WORDS = (
     *("current_user", "session_user", "user", "current_role", "current_schema", "current_catalog"),
     *("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"),
@@ -99,6 +101,16 @@ _MACROS = {
         f"WHEN abs(CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) >= {_LONG} THEN ls_fail('a long list') "
         f"WHEN a <= b THEN generate_series(a, a + least(b - a, {_LONG})) "
         f"ELSE list_reverse(generate_series(b, b + least(a - b, {_LONG}))) END"
+    ),
+    # A list of numbers that becomes rows is made by its parts: see in_parts().
+    "ls_stretches(a, b)": (
+        f"CASE WHEN a IS NULL OR b IS NULL THEN NULL "
+        f"WHEN abs(CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) >= {_PARTS * _PART} THEN ls_fail('a long list') "
+        f"ELSE generate_series(0, least(abs(b - a), {_PARTS * _PART}) // {_PART}) END"
+    ),
+    "ls_stretch(a, b, part)": (
+        f"CASE WHEN a <= b THEN generate_series(a + {_BEFORE}, least(b, a + {_BEFORE} + {_PART - 1})) "
+        f"ELSE list_reverse(generate_series(greatest(b, a - {_BEFORE} - {_PART - 1}), a - {_BEFORE})) END"
     ),
     "ls_repeat(x, n)": (
         f"CASE WHEN n IS NULL THEN NULL WHEN n > {_LONG} THEN ls_fail('a long list') "

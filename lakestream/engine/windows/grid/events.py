@@ -11,6 +11,7 @@ from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
 from lakestream.notify.events import WINDOW_INVALIDATION
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
+from lakestream.triggers.detect import numbered_sql
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
@@ -74,11 +75,10 @@ class GridEvents:
     def _retracted(self) -> str:
         """Return SQL of the windows that are no more by a detection result."""
         grid, k, first = self.stream.grid, "k", "first_retracted"
-        retracted = "explode(flatten(transform(retracted, r -> sequence(r.a, r.b))))"
         return (
             f"SELECT gid{self._groups()}, {grid.low(k, first)} AS low, {grid.high(k, first)} AS high, "
             f"{kind_sql(WINDOW_INVALIDATION, 'true')} "
-            f"FROM (SELECT gid{self._groups()}, first_retracted, {retracted} AS k FROM {self.fired}) "
+            f"FROM ({numbered_sql(f'gid{self._groups()}, first_retracted', 'retracted', str(self.fired))}) "
             f"WHERE {grid.exists(k)}"
         )
 
@@ -165,13 +165,13 @@ class GridEvents:
             f"any_value(s.first) AS first_before, any_value(s.newest) AS newest_before "
             f"FROM {self.fired} f LEFT JOIN {self.state} s ON s.gid = f.gid GROUP BY f.gid"
         )
-        numbers = f"flatten(transform(filter({ranges}, r -> r.a <= r.b), r -> sequence(r.a, r.b)))"
         grid, first = self.stream.grid, f"first{when}"
+        columns = f"gid{self._groups()}, {first}, newest{when}"
+        numbered = numbered_sql(columns, ranges, f"({moved}) WHERE {first} IS NOT NULL")
         return (
             f"SELECT gid{self._groups()}, {grid.low('k', first)} AS low, {grid.high('k', first)} AS high, "
             f"newest{when} - {self.stream.watermark_delay}L AS mark "
-            f"FROM (SELECT DISTINCT *, explode({numbers}) AS k FROM ({moved}) WHERE {first} IS NOT NULL) "
-            f"WHERE {grid.exists('k')}"
+            f"FROM (SELECT DISTINCT * FROM ({numbered})) WHERE {grid.exists('k')}"
         )
 
     def _keep_with_rows(self, view: str, windows: str, version: int) -> None:

@@ -287,7 +287,8 @@ class GridQueries:
         behind = f"struct(greatest({lowest}, {grid.begun(watermark, 'first')}) + 1 AS a, {begun} AS b)"
         before = f"struct({lowest} + 1 AS a, least({begun}, {grid.ended('first', 'first')}) AS b)"
         # Of a group without rows both are the same.
-        return f"filter(array_distinct(array({behind}, {before})), r -> r.a <= r.b)"
+        ranges = f"CASE WHEN first IS NULL THEN array({behind}) ELSE array({behind}, {before}) END"
+        return f"filter({ranges}, r -> r.a <= r.b)"
 
     def _open_range(self, newest: str, first: str) -> str:
         """Return SQL of the range of a group's windows that have begun and are not closed yet."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.ranges import MARKED
+from lakestream.compute.windows.window_rows import each_sql
 from lakestream.engine.base.instants import latest
 from lakestream.engine.base.names import TBNAME
 from lakestream.engine.base.refused import spark_message
@@ -309,7 +310,7 @@ def classified_sql(
     time = stream.time_us if arrival is None else f"{arrival}L"
     written = CHANGED
     if stream.exact:  # alike rows of a net change come as one, with their number
-        written = f"(SELECT *, explode(sequence(1L, _ls_sign)) FROM {CHANGED} WHERE _ls_sign > 0)"
+        written = each_sql(CHANGED, "_ls_sign")
     return (
         f"SELECT {_columns(stream, columns)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts, "
         f"{POSITION if placed else _literal(None)} AS _ls_p FROM {written} "

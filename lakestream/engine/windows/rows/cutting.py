@@ -120,13 +120,14 @@ class Cutting:
 
         Where windows are others now, the range goes on to the ends of those that go and come.
 
-        Windows of a count are cut from the start of the range, of rows before its end (TDengine A7). A window
-        that is open belongs to the ticks and keeps its beginning: what it would reach back to stays.
+        Windows of a count are cut from the start of the range, of rows before its end (TDengine A7); under
+        EXACT they are those of all rows. A window that is open belongs to the ticks and keeps its beginning:
+        what it would reach back to stays.
         """
         assert self.stream.cut is not None and self.given.state.rows is not None  # noqa: PT018 - by recalculate
         start = EVER[0] if event_range.overlap_us is None else event_range.overlap_us
         end = EVER[1] if event_range.to_us is None else event_range.to_us
-        counts = self.stream.cut.counts
+        counts = self.stream.cut.counts and not self.stream.exact
         known_groups = {row["gid"]: row for row in _rows(in_part(self.given.state.rows, *self.share))}
         groups = [self._group_of(row, start, late=not counts) for row in known_groups.values()]
         there = self._there(groups)
