@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.covered import redacted_text
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.notify.alerts import ALERTS
 from lakestream.observation.expectations import expectations_held
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.records.registry import Totals
@@ -44,8 +45,9 @@ def information(known: Known, name: str) -> pa.Table:
     ``ins_streams`` has a row per stream; ``ins_stream_expectations`` one per expectation, with its counts;
     ``ins_stream_tasks`` one per tick that is kept (at least the
     last 100 of each stream); ``ins_stream_recalculates`` one per recalculation; ``ins_stream_targets`` one
-    per stream and url that it notifies; ``ins_audit`` one per request to the server that changed something,
-    or was not let. Times are TIMESTAMP. ``ins_stream_events`` is the outbox itself.
+    per stream and url that it notifies, and per url that is told of alerts; ``ins_audit`` one per request
+    to the server that changed something, or was not let. Times are TIMESTAMP.
+    ``ins_stream_events`` is the outbox itself.
     Raises StatementError TABLE_NOT_FOUND.
     """
     registry = known.registry
@@ -153,11 +155,13 @@ def _recalculates(registry: Registry) -> pa.Table:
 
 
 def _targets(registry: Registry, deliveries: Deliveries) -> pa.Table:
-    names = {record.uuid: record for record in registry.streams()}
+    names: dict[str, tuple[str | None, str | None]] = {
+        record.uuid: (record.name, record.database) for record in registry.streams()
+    }
+    names[ALERTS] = (None, None)
     rows = [
         (
-            names[delivery.stream_id].name,
-            names[delivery.stream_id].database,
+            *names[delivery.stream_id],
             delivery.stream_id,
             delivery.target,
             delivery.sent,

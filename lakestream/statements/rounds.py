@@ -333,7 +333,12 @@ def ticking(at: Workspace, record: StreamRecord, doing: str) -> Iterator[Engine]
 
     at.lock_clock.forget()
     wait = at.settings.lock_wait_seconds
-    claim = wait_for_claim(at.layout, record.uuid, record.full_name, wait_seconds=wait, clock=at.lock_clock)
+    claim = wait_for_claim(
+        *(at.layout, record.uuid, record.full_name),
+        wait_seconds=wait,
+        clock=at.lock_clock,
+        told=at.spark.telling,
+    )
     turn, known = Turn((record,), None, {record.uuid: claim}), at.engine.loader.known
     handed = {record.uuid: known.pop(record.uuid)} if record.uuid in known else {}
     try:

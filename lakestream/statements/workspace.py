@@ -358,7 +358,7 @@ def _claimed(at: Workspace, doing: str, names: Mapping[str, str]) -> AbstractCon
     """Return what holds the claims of streams and tables, whose names are given by their ids."""
     wait, clock, now = at.settings.lock_wait_seconds, at.lock_clock, at.system_clock.now().timestamp()
     clock.forget()
-    return claimed(at.layout, doing, names, wait_seconds=wait, clock=clock, now=now)
+    return claimed(at.layout, doing, names, wait_seconds=wait, clock=clock, now=now, told=at.spark.telling)
 
 
 def _names(at: Workspace, records: Iterable[StreamRecord], tables: Iterable[TableInfo]) -> Mapping[str, str]:

@@ -23,7 +23,11 @@ from lakestream.errors import BusyError
 from lakestream.forked import closed_in_forks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    Told = Callable[[str], AbstractContextManager[object]]
+    """What is told for as long as something is waited for."""
 
     from lakestream.clock import Clock
     from lakestream.storage.places.layout import Layout
@@ -33,6 +37,8 @@ _OF_TABLES = "table-"
 MIGRATING = "migrate"
 """What is done to a table whose columns are being made others."""
 _POLL_SECONDS = 0.02
+_QUIET_SECONDS = 1.0
+"""How long is waited for before it is told."""
 _LOCKS = Path("/proc/locks")
 """All locks of files, with the processes that hold them (it is Linux's)."""
 
@@ -146,20 +152,37 @@ class Patience:
         return True
 
 
-def wait_for_claim(layout: Layout, uuid: str, name: str, *, wait_seconds: float, clock: Clock) -> Claim:
-    """Claim a stream, or a table, once nobody works on it.
+def wait_for_claim(
+    layout: Layout, uuid: str, name: str, *, wait_seconds: float, clock: Clock, told: Told
+) -> Claim:
+    """Claim a stream, or a table, once nobody works on it; ``told`` what is waited for.
 
     Raises BusyError STREAM_BUSY, TABLE_BUSY after ``wait_seconds`` of the clock.
     """
-    deadline = clock.monotonic() + wait_seconds
+    if (claim := try_claim(layout, uuid)) is not None:
+        return claim
+    began = clock.monotonic()
+    quiet, deadline = began + min(_QUIET_SECONDS, wait_seconds), began + wait_seconds
+    while clock.monotonic() < quiet:
+        clock.sleep(_POLL_SECONDS)
+        if (claim := try_claim(layout, uuid)) is not None:
+            return claim
+    with told(f"waiting for {name}: {_doing(layout, uuid)}"):
+        return _claim_until(layout, uuid, name, deadline, clock)
+
+
+def _doing(layout: Layout, uuid: str) -> str:
+    work = work_on(layout, uuid)
+    return _who_holds(layout, uuid) if work is None else f"process {work.pid} does {work}"
+
+
+def _claim_until(layout: Layout, uuid: str, name: str, deadline: float, clock: Clock) -> Claim:
     while (claim := try_claim(layout, uuid)) is None:
         if clock.monotonic() >= deadline:
-            work = work_on(layout, uuid)
-            doing = _who_holds(layout, uuid) if work is None else f"process {work.pid} does {work}"
             code = "TABLE_BUSY" if uuid.startswith(_OF_TABLES) else "STREAM_BUSY"
             raise BusyError(
                 code,
-                f"{name} is not to be changed now: {doing}",
+                f"{name} is not to be changed now: {_doing(layout, uuid)}",
                 hint="try again when that has ended; lock_wait_seconds says how long to wait",
             )
         clock.sleep(_POLL_SECONDS)
@@ -168,7 +191,14 @@ def wait_for_claim(layout: Layout, uuid: str, name: str, *, wait_seconds: float,
 
 @contextmanager
 def claimed(
-    layout: Layout, doing: str, names: Mapping[str, str], *, wait_seconds: float, clock: Clock, now: float
+    layout: Layout,
+    doing: str,
+    names: Mapping[str, str],
+    *,
+    wait_seconds: float,
+    clock: Clock,
+    now: float,
+    told: Told,
 ) -> Iterator[None]:
     """Hold the claims of streams and tables, whose names are given by their ids; taken in one order by all.
 
@@ -177,7 +207,7 @@ def claimed(
     """
     with ExitStack() as held:
         for one, name in sorted(names.items()):
-            claim = wait_for_claim(layout, one, name, wait_seconds=wait_seconds, clock=clock)
+            claim = wait_for_claim(layout, one, name, wait_seconds=wait_seconds, clock=clock, told=told)
             held.callback(claim.release)
             if one.startswith(_OF_TABLES):
                 claim.say(doing, now)

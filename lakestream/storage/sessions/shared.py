@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from lakestream.errors import BusyError, PrerequisiteError, SparkGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
@@ -196,6 +197,10 @@ class SharedSpark:
         self._watch = watch
         self._session: SparkSession | None = None
         self._starting = threading.Lock()
+
+    def telling(self, what: str) -> AbstractContextManager[object]:
+        """Tell whoever watches what is waited for, as long as it is."""
+        return nullcontext() if self._watch is None else self._watch(what, None)
 
     def session(self, settings: Settings, schemes: Callable[[], Collection[str]]) -> SparkSession:
         """Return the session that users have; one that is started reads the stores of the ``schemes``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -125,7 +126,13 @@ def test_a_stream_that_another_process_works_on_goes_on_after_it(lake: Lake) -> 
     lake.tick_once()
     at = lake._at
     (record,) = at.registry.streams()
-    with claimed(at.layout, "verify", {record.uuid: "s"}, wait_seconds=0, clock=at.lock_clock, now=0.0):
+    with claimed(
+        *(at.layout, "verify", {record.uuid: "s"}),
+        wait_seconds=0,
+        clock=at.lock_clock,
+        now=0.0,
+        told=lambda _: nullcontext(),
+    ):
         for _ in range(3):
             assert lake.tick_once() == []
     lake.run()

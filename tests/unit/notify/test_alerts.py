@@ -116,6 +116,8 @@ def test_what_a_webhook_does_not_take_is_sent_again(tmp_path: Path, hook: Hook) 
         (event,) = lake.events()
         assert (event.stream, event.type) == ("main.s", "STREAM_STATE")
         assert [state for _, state in event.deliveries] == ["sent"]
+        targets = "SELECT stream_name, stream_id, sent FROM information_schema.ins_stream_targets"
+        assert lake.sql(targets).fetchall() == [(None, "alerts", 1)]
     assert len(hook.texts()) == 1
 
 
