@@ -170,6 +170,14 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
             )
     try:
         return frame.toArrow()
+    except ValueError as error:
+        if "null type" not in str(error):
+            raise
+        raise NotSupportedError(
+            "an empty array or map of no type in a result",
+            hint="give it one: CAST(array() AS ARRAY<INT>)",
+            place=place_of(fragment),
+        ) from None
     except java_errors() as error:
         check_error(error)
         failure = failed("QUERY_INVALID", "the query", fragment, error)

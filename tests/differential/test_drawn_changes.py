@@ -248,3 +248,14 @@ def test_what_spark_refuses_is_refused_by_name(lake: Lake, statement: str, says:
         lake.sql(statement)
     assert refused.value.place is not None
     assert str(lake.sql("SELECT * FROM t ORDER BY ts").fetchall()) == str(before)
+
+
+@pytest.mark.spark
+def test_results_that_arrow_or_python_lack_are_texts_or_refused_by_name(lake: Lake) -> None:
+    for nothing in ("array()", "map()", "array(array())"):
+        with pytest.raises(StatementError, match="of no type"):
+            lake.sql(f"SELECT {nothing} AS x")
+    assert lake.sql("SELECT make_date(20000, 1, 1) AS x, X'4142' AS y").fetchall() == [
+        ("+20000-01-01", b"AB")
+    ]
+    assert lake.sql("SELECT CAST('0001-01-01' AS DATE) - 10 AS x").fetchall() == [("0000-12-22",)]

@@ -218,15 +218,15 @@ def test_who_has_spark_die_again_and_again_ends_neither_streams_nor_the_daemon(
 ) -> None:
     serving = serve(SMALL_PATH="spark")
     url, refused = serving.url(), 0
-    made = lakestream(root, "sql", TABLES.replace("power", "loads").replace("hourly", "means"))
+    made = lakestream(root, "sql", TABLES.replace("power", "drawn").replace("hourly", "drawn_means"))
     assert made.returncode == 0, made.stderr
     for hour in range(6):
-        with connect(url.replace("http", "ws") + "/api/live?stream=main.means") as live:
+        with connect(url.replace("http", "ws") + "/api/live?stream=main.drawn_means") as live:
             while "SPARK_DIED" not in (said := lakestream(root, "sql", HUGE).stderr):
                 assert "SPARK_REFUSED" in said
                 refused += 1
             with Lake(root) as lake:
-                lake.insert("loads", [{"ts": f"2025-01-01 1{hour}:00:00", "watts": 1}])
+                lake.insert("drawn", [{"ts": f"2025-01-01 1{hour}:00:00", "watts": 1}])
             while json.loads(live.recv(timeout=120)).get("rows_in") != 1:
                 pass
     assert refused

@@ -218,8 +218,9 @@ class SparkFunctions(Spark):
     IDENTIFIERS_CAN_START_WITH_DIGIT = False
 
     class Tokenizer(_Lexical):
-        """Spark's keywords over TDengine's lexical rules."""
+        """Spark's keywords, and its bytes, over TDengine's lexical rules."""
 
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]
         KEYWORDS: ClassVar[dict[str, TokenType]] = _SPARK_KEYWORDS
 
     Parser = TDengineParser

@@ -39,6 +39,10 @@ _SCALARS: tuple[tuple[Callable[[pa.DataType], bool], int], ...] = (
 )
 
 
+_TIMES = (pg.TIMESTAMP, pg.TIMESTAMPTZ, pg.DATE)
+_LISTED_TIMES = tuple(ARRAY_OID[number] for number in _TIMES)
+
+
 def type_number(kind: pa.DataType) -> int:
     """Return the number that PostgreSQL has for a type; what it lacks is ``json`` or ``text``."""
     if kinds.is_timestamp(kind):
@@ -58,8 +62,10 @@ def told_rows(table: pa.Table) -> tuple[list[ResultColumn], list[tuple[Any, ...]
         number, found = type_number(field.type), values_of(column)
         if number == pg.JSON:
             found = [None if value is None else json.dumps(plain(value)) for value in found]
-        elif number in (pg.TIMESTAMP, pg.TIMESTAMPTZ) and any(isinstance(value, str) for value in found):
+        elif number in _TIMES and any(isinstance(value, str) for value in found):
             number = pg.TEXT
+        elif number in _LISTED_TIMES and any(isinstance(one, str) for value in found for one in value or ()):
+            number = ARRAY_OID[pg.TEXT]
         columns.append(ResultColumn(field.name, number))
         values.append(found)
     return columns, list(zip(*values, strict=True))

@@ -57,11 +57,19 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
 def _value_of(value: Any) -> Any:  # noqa: ANN401 - a value of Arrow's, of any type
     import pyarrow as pa
 
-    if pa.types.is_struct(value.type) and value.is_valid:
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_struct(kind):
         return {name: _value_of(field) for name, field in value.items()}
-    if pa.types.is_timestamp(value.type):
-        return value.cast(pa.string()).as_py()
-    return value.as_py()
+    if pa.types.is_map(kind):
+        return [(_value_of(entry["key"]), _value_of(entry["value"])) for entry in value.values]
+    if pa.types.is_list(kind):
+        return [_value_of(one) for one in value.values]
+    if pa.types.is_timestamp(kind):
+        text = iso(value.cast(pa.timestamp("us", kind.tz)).value).replace("T", " ")
+        return text if kind.tz is None else f"{text}Z"
+    return iso(value.value * _DAY_US).partition("T")[0] if pa.types.is_date32(kind) else value.as_py()
 
 
 class Part(NamedTuple):

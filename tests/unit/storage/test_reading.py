@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -271,6 +271,19 @@ def test_times_that_python_does_not_reach_are_texts() -> None:
     structs = pa.chunked_array([pa.StructArray.from_arrays([times.combine_chunks()], ["start"])])
     assert values_of(structs) == [{"start": text} for text in texts]
     assert values_of(times.slice(1)) == [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None]
+    far = pa.chunked_array([pa.array([2**63 - 1, S], pa.timestamp("us"))])
+    assert values_of(far) == ["+294247-01-10 04:00:54.775807", "1970-01-01 00:00:01.000000"]
+
+
+def test_days_that_python_does_not_reach_are_texts() -> None:
+    days = pa.array([-719_163, 0, None, 2_932_897], pa.int32()).cast(pa.date32())
+    texts = ["0000-12-31", "1970-01-01", None, "+10000-01-01"]
+    assert values_of(pa.chunked_array([days])) == texts
+    listed = pa.ListArray.from_arrays(pa.array([0, 2, 4], pa.int32()), days)
+    assert values_of(pa.chunked_array([listed])) == [texts[:2], texts[2:]]
+    paired = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["a", "b"]), days[:2])
+    assert values_of(pa.chunked_array([paired])) == [[("a", texts[0])], [("b", texts[1])]]
+    assert values_of(pa.chunked_array([days[1:3]])) == [date(1970, 1, 1), None]
 
 
 def test_a_commit_that_says_it_changes_no_row_is_passed_over(tmp_path: Path) -> None:
