@@ -57,7 +57,6 @@ ODD = (
     "{*}",
     "x" * 200,
 )
-FAR = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), datetime(1582, 10, 10, tzinfo=UTC))
 LONG_AGO = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 
 
@@ -86,7 +85,6 @@ KINDS = {
         pa.date32(),
         (None, date(1969, 12, 31), date(2025, 1, 1), date(1582, 10, 4), date(9999, 12, 31), date.min),
     ),
-    "far timestamp": Kind(pa.timestamp("us", "UTC"), (None, START, *FAR), small=False, by_spark=True),
     "timestamp": Kind(
         pa.timestamp("us", "UTC"),
         (None, START, LONG_AGO, START + timedelta(microseconds=1), datetime(2025, 3, 30, 2, 30, tzinfo=UTC)),
