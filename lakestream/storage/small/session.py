@@ -326,7 +326,8 @@ class SmallSession:
         kinds = [str(column[1]) for column in answer.description or ()] if prepared.schema is None else []
         try:
             if self.room.inlines:
-                return _in_pieces(answer.to_arrow_reader(_PIECE_ROWS), prepared, kinds, passed)
+                with answer.to_arrow_reader(_PIECE_ROWS) as reader:
+                    return _in_pieces(reader, prepared, kinds, passed)
             rows: pa.Table = answer.to_arrow_table()
             if prepared.schema is None:
                 prepared.schema = _schema_of(rows.schema, kinds, passed)

@@ -625,3 +625,17 @@ def test_what_is_made_a_text_otherwise_is_left_to_spark(session: SmallSession, s
 def test_texts_are_joined_and_chosen(session: SmallSession, sql: str, value: object) -> None:
     session.register("mixed", MIXED)
     assert session.sql(f"SELECT {sql} AS y FROM mixed").toArrow()["y"].to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT v AS a, v AS a FROM t", "SELECT sum(v) * 9000000000000000000L AS x FROM t"]
+)
+def test_a_result_that_is_not_spark_s_is_let_go_of(query: str) -> None:
+    session = SmallSession(large_room(0))
+    for _ in range(2):
+        session.register("t", pa.table({"v": [1, 2, 3]}))
+        with pytest.raises(NotExactError, match=r"columns of one name|beyond BIGINT"):
+            session.sql(query).count()
+        prepared = session.connection.execute("SELECT count(*) FROM duckdb_prepared_statements()").fetchall()
+        assert prepared == [(0,)]
+    session.close()
