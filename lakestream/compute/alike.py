@@ -34,7 +34,7 @@ def is_alike(tree: exp.Expr, kinds: Mapping[str, str], column: str | None = None
     """
     found = _Alike(kinds).sort(tree)
     if column is None:
-        return found == _TRUTH
+        return found in (_TRUTH, _NOTHING)
     kind = kinds[column.lower()].partition("(")[0]
     is_cut = kind in INTEGERS and kind_of(tree, kinds) not in INTEGERS
     return found == _NOTHING or (found == _sort_of(kind) and not (found == _NUMBER and is_cut))

@@ -19,7 +19,7 @@ from lakestream.compute.changed import as_spark
 from lakestream.compute.expressions.functions import duration_micros
 from lakestream.compute.unknown import FUNCTIONS
 from lakestream.engine.base.names import TBNAME, Names, visible_columns
-from lakestream.engine.base.refused import failed, java_errors, refused
+from lakestream.engine.base.refused import failed, java_errors, refused, spark_errors
 from lakestream.engine.base.result import Result
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
 from lakestream.language.common.allowed import foreign_calls, names_of
@@ -290,15 +290,18 @@ def _in_brackets(node: exp.Expr) -> exp.Expr:
 
 def _look(fragment: Fragment, query: Callable[[], DataFrame]) -> None:
     """Look at an expression in a query, before it is let change anything."""
-    with _refusals_of(fragment):
+    try:
         frame = query()
         refuse_calls(frame.sparkSession, (name for name, _ in foreign_calls(parse_expression(fragment))))
-        refuse_plan(frame, fragment.sql)
+    except spark_errors() as error:
+        check_error(error)
+        raise refused("QUERY_INVALID", "the expression", fragment, error) from None
+    refuse_plan(frame, fragment.sql)
 
 
 @contextmanager
 def _refusals_of(fragment: Fragment) -> Iterator[None]:
-    """Raise QUERY_INVALID with what Spark refuses of an expression, or fails of over rows."""
+    """Raise QUERY_INVALID with what Spark fails of over rows."""
     try:
         yield
     except java_errors() as error:

@@ -8,6 +8,7 @@ import re
 import tempfile
 import warnings
 from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import count
@@ -326,7 +327,7 @@ class SmallSession:
         kinds = [str(column[1]) for column in answer.description or ()] if prepared.schema is None else []
         try:
             if self.room.inlines:
-                with answer.to_arrow_reader(_PIECE_ROWS) as reader:
+                with closing(answer.to_arrow_reader(_PIECE_ROWS)) as reader:
                     return _in_pieces(reader, prepared, kinds, passed)
             rows: pa.Table = answer.to_arrow_table()
             if prepared.schema is None:
