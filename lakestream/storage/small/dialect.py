@@ -460,16 +460,11 @@ def _of_query(node: exp.Expr) -> None:
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
-    _one_of_texts(node)
 
 
-def _one_of_texts(node: exp.Expr) -> None:
-    """Refuse a number that is written as a text among values that may be none, of which one is given."""
-    is_part = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
-    values = [] if is_part else [one for one in operands(node) if not isinstance(one, exp.Null)]
-    texts = [one for one in values if isinstance(one, exp.Literal) and one.is_string]
-    if len(texts) < len(values) and any(_NUMERIC_TEXT.fullmatch(one.name) for one in texts):
-        raise NotExactError("a number written as a text")
+def _is_read(text: exp.Expr) -> bool:
+    """Return whether DuckDB would read a text as a number or a time, beside such."""
+    return any(form.fullmatch(text.name) for form in (_NUMERIC_TEXT, _ISO))
 
 
 _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
@@ -486,7 +481,6 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Exists: _of_query,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _of_numbers),
     **dict.fromkeys((exp.Neg, exp.Abs), _of_some_value),
-    **dict.fromkeys((exp.If, exp.Array), _one_of_texts),
     exp.Substring: _counted_from_one,
     exp.Left: _counted_from_one,
     exp.Like: _plain_pattern,
@@ -498,9 +492,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.AddMonths: _after_1970,
     exp.VarMap: _of_json,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
-    **dict.fromkeys(
-        (exp.In, exp.Between, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _no_numeric_text
-    ),
+    **dict.fromkeys((exp.In, exp.Between, exp.Nullif), _no_numeric_text),
 }
 
 
@@ -918,6 +910,19 @@ def _concatenated(node: exp.Expr) -> exp.Expr:
     return joined(first, *others or [exp.Literal.string("")])
 
 
+def _of_texts(node: exp.Expr) -> exp.Expr:
+    """Have values be texts where one is written that DuckDB would read as a number or a time beside such."""
+    is_part = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
+    values = [] if is_part else [one for one in operands(node) if not isinstance(one, exp.Null)]
+    texts = [one for one in values if isinstance(one, exp.Literal) and one.is_string]
+    if any(map(_is_read, texts)):
+        for value in values:
+            new = checked(value, "ls_string")
+            if new is not value:
+                value.replace(new)
+    return node
+
+
 def _piece(value: exp.Expr) -> exp.Expr:
     """Return what is joined: lists, and texts as Spark writes them, which DuckDB does not of fractions."""
     if isinstance(value, exp.Array | exp.ArrayFilter | exp.Transform):
@@ -983,6 +988,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.JSONFormat: json_object,
     exp.Bracket: _field,
     exp.Struct: _whole_row,
+    **dict.fromkeys((exp.If, exp.Case, exp.Array, exp.Coalesce, exp.Greatest, exp.Least), _of_texts),
     exp.Concat: _concatenated,
     exp.ArrayConcat: _concatenated,
     exp.ArrayUniqueAgg: _collected,

@@ -327,7 +327,8 @@ class SmallSession:
         kinds = [str(column[1]) for column in answer.description or ()] if prepared.schema is None else []
         try:
             if self.room.inlines:
-                with closing(answer.to_arrow_reader(_PIECE_ROWS)) as reader:
+                reader: pa.RecordBatchReader = answer.to_arrow_reader(_PIECE_ROWS)
+                with closing(reader):
                     return _in_pieces(reader, prepared, kinds, passed)
             rows: pa.Table = answer.to_arrow_table()
             if prepared.schema is None:
