@@ -20,7 +20,6 @@ from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, Macros
 from lakestream.storage.small.rewritten import rewritten
-from lakestream.storage.small.scopes import are_alike, columns_of, is_passed
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ class SmallSession:
 
     def frame(self, rows: pa.Table) -> SmallFrame:
         """Return Arrow rows as a frame; raises NotExactError for types that are not on the list."""
-        columns_of(rows.schema)
+        _columns_of(rows.schema)
         return SmallFrame(self, "", rows)
 
     def register(self, name: str, rows: pa.Table | str, columns: Columns | None = None) -> None:
@@ -196,7 +195,7 @@ class SmallSession:
         if isinstance(rows, str):
             self._columns[name] = columns
             return f"({rows})"
-        self._columns[name] = columns_of(rows.schema)
+        self._columns[name] = _columns_of(rows.schema)
         held = self._held.setdefault(name, [])
         key = (name, rows.schema, len(held) if self.room.inlines else 0)
         relation = self._relations.get(key)
@@ -518,12 +517,23 @@ def _as_spark(kind: pa.DataType, *, is_wide: bool) -> pa.DataType:
     return pa.int64() if is_wide and kind.equals(pa.decimal128(38, 0)) else kind
 
 
+def _columns_of(schema: pa.Schema) -> Columns:
+    # Not with the module, which is there before anything is asked: sqlglot comes with it.
+    from lakestream.storage.small.scopes import columns_of
+
+    return columns_of(schema)
+
+
 def _are_passed(columns: Columns | None) -> bool:
+    from lakestream.storage.small.scopes import is_passed
+
     return any(is_passed(kind) for _, kind in columns or ())
 
 
 def _check_types(schema: pa.Schema, passed: Columns | None) -> None:
     """Refuse types that are not on the list, and those only passed on where they are not expected."""
-    for at, (_, kind) in enumerate(columns_of(schema)):
+    from lakestream.storage.small.scopes import are_alike, is_passed
+
+    for at, (_, kind) in enumerate(_columns_of(schema)):
         if is_passed(kind) and (passed is None or not are_alike(kind, passed[at][1])):
             raise NotExactError(f"a column of {kind}")
