@@ -25,7 +25,6 @@ _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 INTEGERS = frozenset(_BITS)
 NUMBERS = frozenset({*INTEGERS, "decimal", "float", "double"})
 """The kinds of columns of numbers."""
-_TEXTS = frozenset({"string", "varchar", "char"})
 _LONGEST = 40
 """Digits that are written out."""
 _INT, _REAL = "bigint", "double"
