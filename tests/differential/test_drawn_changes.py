@@ -15,6 +15,8 @@ from deltalake import write_deltalake
 
 from lakestream import Lake
 from lakestream.errors import StatementError
+from lakestream.language.expressions.parsing import parse_expression
+from lakestream.language.model import Fragment
 from lakestream.statements.changes import RowChanges
 from lakestream.statements.workspace import Workspace
 
@@ -259,3 +261,22 @@ def test_results_that_arrow_or_python_lack_are_texts_or_refused_by_name(lake: La
         ("+20000-01-01", b"AB")
     ]
     assert lake.sql("SELECT CAST('0001-01-01' AS DATE) - 10 AS x").fetchall() == [("0000-12-22",)]
+
+
+def test_functions_are_sent_to_spark_as_they_are_written(lake: Lake) -> None:
+    """sqlglot writes size(), log(10, x) and others for them, which come to other values."""
+    calls = ("array_size(a)", "log10(a)", "log2(a)", "unix_date(a)", "get_json_object(a, 'x')", "size(a)")
+    for call in calls:
+        assert parse_expression(Fragment(call)).sql("spark").lower() == call
+    sized = "SELECT size(CASE WHEN v > 100000 THEN array(v) END) AS n FROM t WHERE v < 1 ORDER BY ts"
+    assert lake.sql(sized).fetchall() == [(-1,)] * 3
+
+
+@pytest.mark.spark
+def test_functions_come_to_what_they_do_in_spark(lake: Lake) -> None:
+    found = lake.sql(
+        "SELECT log10(1000), log10(1e15), array_size(CAST(NULL AS ARRAY<INT>)), typeof(unix_date(day)), "
+        """get_json_object('{"x": 1}', 'x'), get_json_object('{"x": [{"y": 2}]}', '$.x[0].y') """
+        "FROM t LIMIT 1"
+    ).fetchall()
+    assert found == [(3.0, 15.0, None, "int", None, "2")]

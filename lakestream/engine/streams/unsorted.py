@@ -31,7 +31,7 @@ _ORDERLESS = (
 """What gives the same of an array's values in any order; of AGGREGATE only its author knows."""
 _DECIDING = ("where", "having", "qualify")
 """The clauses that decide which rows there are."""
-_ORDERLESS_CALLS = frozenset({"arrays_overlap", "cardinality", "forall"})
+_ORDERLESS_CALLS = frozenset({"array_size", "arrays_overlap", "cardinality", "forall"})
 
 
 def refuse_unsorted(fragment: Fragment) -> None:

@@ -95,6 +95,8 @@ _WITH_DEFAULTS = {"REGEXP_EXTRACT": 3} | dict.fromkeys(
     ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP"), 2
 )
 """Functions of which sqlglot drops or changes a last argument, and how many they have with it."""
+_OTHERS = ("ARRAY_SIZE", "GET_JSON_OBJECT", "LOG10", "LOG2", "UNIX_DATE")
+"""Functions for which sqlglot writes others, that come to other values or types."""
 
 
 def _as_written(name: str) -> Callable[..., exp.Expr]:
@@ -109,6 +111,11 @@ def _as_written(name: str) -> Callable[..., exp.Expr]:
     return call
 
 
+def _itself(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Return what reads a call that stays as it is written."""
+    return lambda arguments: exp.Anonymous(this=name, expressions=arguments)
+
+
 def _parse_json(arguments: list[exp.Expr]) -> exp.Expr:
     """Read PARSE_JSON, in whose place sqlglot writes its argument."""
     return exp.Anonymous(this="PARSE_JSON", expressions=arguments)
@@ -119,6 +126,7 @@ class TDengineParser(InterpolationParser):
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = SparkParser.FUNCTIONS | {
         **{name: _as_written(name) for name in _WITH_DEFAULTS},
+        **{name: _itself(name) for name in _OTHERS},
         **dict.fromkeys(("PARSE_JSON", "JSON_PARSE"), _parse_json),
     }
 

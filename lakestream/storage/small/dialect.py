@@ -226,6 +226,7 @@ _INSTANT = re.compile(
 """An instant as texts have it that tell their zone, which is UTC."""
 _DAY = re.compile(r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d")
 """A day of the calendar that both have."""
+_ARRAY_SIZE = re.compile(r"\barray_size\b", re.IGNORECASE)
 _NUMERIC_TEXT = re.compile(r"\s*+[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?\s*")
 
 
@@ -235,6 +236,8 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
     ``many`` rows are parted by their groups, which several threads can do; few are put in one order. Without
     ``decimals`` nothing but NULL is cast to one.
     """
+    if _ARRAY_SIZE.search(text):
+        raise NotExactError("array_size(), which is read as size() is, and is NULL of no list")
     try:
         query = parse_one(text, dialect="spark")
     except (SqlglotError, RecursionError) as error:
@@ -796,7 +799,8 @@ def _of_text(node: exp.Expr) -> exp.Expr:
 
 
 def _size(node: exp.Expr) -> exp.Expr:
-    return exp.cast(_macro("len", node.this), "INT")
+    """Return the number of items: -1 of no list, as Spark has it."""
+    return exp.cast(exp.Coalesce(this=_macro("len", node.this), expressions=[exp.Literal.number(-1)]), "INT")
 
 
 def _numbered(node: exp.Expr) -> exp.Expr:
