@@ -224,6 +224,8 @@ _INSTANT = re.compile(
     r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00(:00)?)"
 )
 """An instant as texts have it that tell their zone, which is UTC."""
+_EXACT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{0,5}[1-9])?")
+"""An instant as Spark writes it."""
 _DAY = re.compile(r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d")
 """A day of the calendar that both have."""
 _ARRAY_SIZE = re.compile(r"\barray_size\b", re.IGNORECASE)
@@ -551,11 +553,18 @@ def _compared(node: exp.Expr) -> exp.Expr:
             side = node.args.get(name)
             if isinstance(side, exp.Expr) and not _is_text(side):
                 node.set(name, _text(side))
+    elif isinstance(node, exp.In) and any(map(_is_written, node.expressions)):
+        # To Spark what is among texts is a text, to DuckDB a time where these are some.
+        node.set("this", checked(node.this, "ls_written"))
     return node
 
 
 def _text(value: exp.Expr) -> exp.Expr:
     return checked(value, "ls_string")
+
+
+def _is_written(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Literal) and value.is_string and not _EXACT.fullmatch(value.name)
 
 
 def _is_text(value: object) -> bool:
@@ -739,6 +748,18 @@ def _shifted(node: exp.Expr) -> exp.Expr:
             micros = exp.cast(exp.Literal.number(length_us), "BIGINT")
             moved = type(node)(this=_micros(exp.UnixMicros(this=other.copy())), expression=micros)
             return _macro("make_timestamptz", moved)
+    return _of_no_days(node) if isinstance(node, exp.Sub) else node
+
+
+def _of_no_days(node: exp.Expr) -> exp.Expr:
+    """Have no days be taken from days: Spark gives an interval, DuckDB a number."""
+    sides = (node.this, node.expression)
+    if all(kind_of(side) in (DAY, None) for side in sides):
+        for side in sides:
+            if kind_of(side) == DAY:
+                raise NotExactError("days less days")
+        if all(isinstance(side, exp.Column) for side in sides):
+            node.set("this", _macro("ls_no_day", node.this))
     return node
 
 

@@ -63,6 +63,7 @@ CHECKS: dict[str, frozenset[str]] = {
     "ls_instant": frozenset({INSTANT}),
     "ls_date": frozenset({DAY}),
     "ls_time": frozenset({INSTANT, DAY}),
+    "ls_written": frozenset({TEXT, DAY}),
     "ls_part": frozenset({TEXT, WHOLE, TRUTH}),
 }
 """The macros that make sure of a kind, and of which."""

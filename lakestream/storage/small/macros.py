@@ -63,6 +63,8 @@ _MACROS = {
     "ls_string(x)": _only("VARCHAR"),
     "ls_instant(x)": _only(INSTANT),
     "ls_date(x)": _only("DATE"),
+    "ls_written(x)": _only("VARCHAR", "DATE"),
+    "ls_no_day(x)": f"CASE WHEN typeof(x) = 'DATE' THEN ls_fail('{TYPES}days less days') ELSE x END",
     "ls_time(x)": _only("DATE", INSTANT),
     "ls_hashed(x)": _only(*_HASHED, beside=" AND NOT starts_with(typeof(x), 'DECIMAL(')"),
     "ls_alike(x, y)": (

@@ -600,7 +600,8 @@ MIXED = pa.table(
         *("concat(s, day)", "concat(x)", "concat(concat(s, x), s)", "concat(s, 1.5)", "concat(s, listed)"),
         *("CASE WHEN n > 0 THEN n ELSE '1' END", "if(n > 0, '2.5', x)", "array('1', n)", "'1' % n"),
         *("CASE WHEN n > 0 THEN '1' WHEN n > 1 THEN n END", "coalesce(at, '2026-01-01')", "coalesce('1', n)"),
-        *("greatest(day, '2026-01-01')", "if(n > 0, at, '2026-01-01 00:00:00')"),
+        *("greatest(day, '2026-01-01')", "if(n > 0, at, '2026-01-01 00:00:00')", "at IN ('2026-01-01')"),
+        *("day - day", "day - DATE '2026-01-01'", "CAST(at AS DATE) - day"),
     ],
 )
 def test_what_is_made_a_text_otherwise_is_left_to_spark(session: SmallSession, sql: str) -> None:
@@ -621,6 +622,10 @@ def test_what_is_made_a_text_otherwise_is_left_to_spark(session: SmallSession, s
         ("CASE WHEN n > 1 THEN '1' ELSE '0' END", "0"),
         ("CASE WHEN n > 1 THEN '1' WHEN n > 0 THEN s END", "a"),
         ("coalesce(s, '2026-01-01')", "a"),
+        ("day IN ('2026-01-01')", True),
+        ("at IN ('2026-01-01 00:00:00', '2026-01-02 00:00:00.5')", True),
+        ("s NOT IN ('2026-01-01')", True),
+        ("x - n", 1e300),
         ("greatest(s, '1', NULL)", "a"),
         ("if(n > 0, '1', '0')", "1"),
         ("array('1', '2')", ["1", "2"]),
