@@ -27,7 +27,7 @@ from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.common.functions import Meaning
 from lakestream.language.common.templates import made
 from lakestream.language.expressions.meaning import in_spark
-from lakestream.language.expressions.parsing import parse_expression, place_in
+from lakestream.language.expressions.parsing import TURNED, parse_expression, place_in
 from lakestream.language.folders import UNTOLD, told_text
 from lakestream.language.quoting import delta_name, delta_text, quoted, quoted_text
 from lakestream.storage.columns.meant import text_folders
@@ -48,7 +48,13 @@ if TYPE_CHECKING:
     from lakestream.storage.names.table_info import Column, TableInfo
     from lakestream.storage.tables.table import Table
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
+
+@dataclass(frozen=True)
+class _Said:
+    """An expression, and its tree as :meth:`RowChanges._read` returns it."""
+
+    fragment: Fragment
+    tree: exp.Expr
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class _Where:
 
     info: TableInfo
     subtable: str | None
-    of: Fragment | None
+    of: _Said | None
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,14 @@ class RowChanges:
     def update(self, statement: model.Update, database: str) -> Result:
         """UPDATE … SET … WHERE …: one commit."""
         where = self._where(statement.table, statement.where, database)
-        columns = {where.info.column(name).name: fragment for name, fragment in statement.assignments}
+        columns = {
+            where.info.column(name).name: self._read(fragment, where.info)
+            for name, fragment in statement.assignments
+        }
         if self._is_alike(where, columns):
             assignments = {
-                name: self._assigned(fragment, where.info, where.info.column(name))
-                for name, fragment in columns.items()
+                name: self._assigned(said, where.info, where.info.column(name))
+                for name, said in columns.items()
             }
             count = update_where(self._table(where.info), assignments, self._predicate(where))
         else:
@@ -98,38 +107,37 @@ class RowChanges:
     def _where(self, table: TableName, condition: Fragment | None, database: str) -> _Where:
         info, subtable = table_of(self.catalog, table, database)
         refuse_read_time(info)
-        return _Where(info, subtable, condition)
+        return _Where(info, subtable, None if condition is None else self._read(condition, info))
 
     def _table(self, info: TableInfo) -> Table:
         return self.catalog.handles.latest(info.path)
 
     # --- by delta-rs ---
 
-    def _is_alike(self, where: _Where, columns: Mapping[str, Fragment]) -> bool:
+    def _is_alike(self, where: _Where, columns: Mapping[str, _Said]) -> bool:
         """Return whether delta-rs makes of all expressions what a query makes of them."""
         kinds = _kinds(where.info)
-        if where.of is not None and not is_alike(self._read(where.of, where.info), kinds):
+        if where.of is not None and not is_alike(where.of.tree, kinds):
             return False
         return all(
-            isinstance(tree := self._read(fragment, where.info), exp.Literal) or is_alike(tree, kinds, name)
-            for name, fragment in columns.items()
+            isinstance(said.tree, exp.Literal) or is_alike(said.tree, kinds, name)
+            for name, said in columns.items()
         )
 
     def _predicate(self, where: _Where) -> str | None:
         only, of = where.subtable, where.of
         parts = [] if only is None else [f"{delta_name(TBNAME)} = {delta_text(only)}"]
         if of is not None:
-            tree = as_spark(self._read(of, where.info), of, _kinds(where.info))
+            tree = as_spark(of.tree, of.fragment, _kinds(where.info))
             condition = self._written(tree, where.info)
             # To delta-rs a condition that comes to NULL before there is a row holds for every row.
             parts.append(f"coalesce({condition}, false)" if _makes_null(tree) else f"({condition})")
         return " AND ".join(parts) or None
 
-    def _assigned(self, fragment: Fragment, info: TableInfo, column: Column) -> str:
-        node = self._read(fragment, info)
-        if isinstance(node, exp.Literal):
-            return sql_literal(self._constant(node, column), column)
-        return self._written(as_spark(node, fragment, _kinds(info)), info)
+    def _assigned(self, said: _Said, info: TableInfo, column: Column) -> str:
+        if isinstance(said.tree, exp.Literal):
+            return sql_literal(self._constant(said.tree, column), column)
+        return self._written(as_spark(said.tree, said.fragment, _kinds(info)), info)
 
     def _constant(self, node: exp.Literal, column: Column) -> Any:  # noqa: ANN401
         return self._converted(node.name if node.is_string else _number(node), column)
@@ -151,35 +159,33 @@ class RowChanges:
 
     # --- by Spark ---
 
-    def _by_spark(self, where: _Where, columns: Mapping[str, Fragment]) -> int:
+    def _by_spark(self, where: _Where, columns: Mapping[str, _Said]) -> int:
         """Change rows by Spark's statement; raises QUERY_INVALID with what it says."""
         spark, table = self.spark(), self._table(where.info)
-        values = {name: self._value(fragment, where.info, name) for name, fragment in columns.items()}
+        values = {name: self._value(said, where.info.column(name)) for name, said in columns.items()}
         parts = [] if where.subtable is None else [f"{quoted(TBNAME)} = {quoted_text(where.subtable)}"]
         if where.of is not None:
-            parts.append(f"({self._in_spark(where.of, where.info)})")
+            parts.append(f"({self._in_spark(where.of)})")
         condition = " AND ".join(parts) or "true"
         rows = read_spark(spark, table, table.version)
-        for name, fragment in columns.items():
-            _look(fragment, partial(rows.selectExpr, values[name]))
+        for name, said in columns.items():
+            _look(said.fragment, partial(rows.selectExpr, values[name]))
         if where.of is not None:
-            _look(where.of, partial(rows.where, condition))
-        with _refusals_of([*columns.values(), *filter(None, [where.of])][0]):
+            _look(where.of.fragment, partial(rows.where, condition))
+        first, *_ = (*columns.values(), *filter(None, [where.of]))
+        with _refusals_of(first.fragment):
             return edited_by_spark(spark, table, condition, values or None)
 
-    def _value(self, fragment: Fragment, info: TableInfo, name: str) -> str:
+    def _value(self, said: _Said, column: Column) -> str:
         """Return what a column is set to."""
-        node, column = self._read(fragment, info), info.column(name)
-        return (
-            spark_literal(self._constant(node, column), column)
-            if isinstance(node, exp.Literal)
-            else self._in_spark(fragment, info)
-        )
+        if isinstance(said.tree, exp.Literal):
+            return spark_literal(self._constant(said.tree, column), column)
+        return self._in_spark(said)
 
-    def _in_spark(self, fragment: Fragment, info: TableInfo) -> str:
+    def _in_spark(self, said: _Said) -> str:
         """Return an expression as a query computes it."""
         now = made(f"{MOMENT}({self.now_us}L)", {})
-        tree = in_spark(self._read(fragment, info), Meaning(self.zone, now), fragment)
+        tree = in_spark(said.tree.copy(), Meaning(self.zone, now), said.fragment)
 
         def resolve(node: exp.Expr) -> exp.Expr:
             return exp.column(node.name, quoted=True) if isinstance(node, exp.Column) else node
@@ -188,8 +194,8 @@ class RowChanges:
 
     # --- as they are read ---
 
-    def _read(self, fragment: Fragment, info: TableInfo) -> exp.Expr:
-        """Return an expression: columns as the table spells them, times as instants."""
+    def _read(self, fragment: Fragment, info: TableInfo) -> _Said:
+        """Read an expression: columns as the table spells them, times as instants."""
         shown = {name.lower(): name for name in visible_columns(info)}
 
         def resolve(node: exp.Expr) -> exp.Expr:
@@ -211,7 +217,7 @@ class RowChanges:
                 return _instant(self._converted(node.name, info.column(info.time_column)))
             return node
 
-        return parse_expression(fragment).transform(resolve)
+        return _Said(fragment, parse_expression(fragment).transform(resolve))
 
     def _moment(self, node: exp.Expr) -> int | None:
         """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
@@ -331,7 +337,7 @@ def _beside_time(node: exp.Expr, info: TableInfo) -> bool:
     says: exp.Expr | None = node.parent
     while isinstance(says, (exp.Paren, exp.Tuple)):
         says = says.parent
-    if not isinstance(says, (*_COMPARISONS, exp.Between, exp.In)):
+    if says is None or type(says) not in (*TURNED, exp.Between, exp.In):
         return False
     times = {column.name.lower() for column in info.columns if column.type == "timestamp"}
     sides = [side for side in says.iter_expressions() if side.find(exp.Column) is not None]

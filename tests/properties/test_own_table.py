@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -165,15 +165,20 @@ def test_a_late_row_that_the_trigger_does_not_see_reaches_the_query(tmp_path: Pa
         f"CREATE STREAM s {trigger} FROM src STREAM_OPTIONS(EXACT | PRE_FILTER(v >= 1 OR b)) INTO o "
         f"(at, n, m) AS SELECT {high}, count(*), max(v) FROM src WHERE ts > {low} AND ts <= {high}"
     )
-    counts = []
+    assert after_each_change(tmp_path, stream, "max(n), max(m)") == [(1, 1), (2, 1), (2, 5), (2, 1), (1, 1)]
+
+
+def after_each_change(tmp_path: Path, stream: str, asked: str) -> list[tuple[Any, ...]]:
+    """Return what is asked of the output after each of the changes."""
+    found = []
     with Lake(tmp_path / "lake", settings=Settings()) as lake:
         lake.sql(TABLE)
         lake.sql(stream)
         for statement in CHANGES:
             lake.sql(statement)
             assert not lake.run().failed
-            counts.append(lake.sql("SELECT max(n), max(m) FROM o WHERE n > 0").fetchall()[0])
-    assert counts == [(1, 1), (2, 1), (2, 5), (2, 1), (1, 1)]
+            found.append(lake.sql(f"SELECT {asked} FROM o WHERE n > 0").fetchall()[0])
+    return found
 
 
 @pytest.mark.parametrize("trigger", CUT)
@@ -197,15 +202,7 @@ def test_windows_that_open_follow_rows_before_them(tmp_path: Path, events: str) 
         f"EVENT_TYPE({events})) INTO o (at, n, m) AS SELECT _twstart, count(*), max(v) FROM src "
         "WHERE ts >= _twstart - INTERVAL 7 SECONDS AND ts < _twstart"
     )
-    found = []
-    with Lake(tmp_path / "lake", settings=Settings()) as lake:
-        lake.sql(TABLE)
-        lake.sql(stream)
-        for statement in CHANGES:
-            lake.sql(statement)
-            assert not lake.run().failed
-            found.append(lake.sql("SELECT sum(n), max(m) FROM o WHERE n > 0").fetchall()[0])
-    assert found == [(1, 1), (2, 1), (2, 5), (2, 1), (1, 1)]
+    assert after_each_change(tmp_path, stream, "sum(n), max(m)") == [(1, 1), (2, 1), (2, 5), (2, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("trigger", [*CUT, "INTERVAL(7s) SLIDING(7s)"])
