@@ -36,11 +36,10 @@ class ShortIntervals(Parser):
     What sqlglot finds in one takes the square of its length.
     """
 
-    def _parse_interval(self, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
-        for token in (self._curr, self._next):
-            if token and token.token_type is TokenType.STRING and len(token.text) > _LONGEST_INTERVAL:
-                self.raise_error("an interval of so many characters", token)
-        return super()._parse_interval(*args, **named)
+    def _parse_interval_span(self, this, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN003, ANN202
+        if isinstance(this, exp.Literal) and len(this.name) > _LONGEST_INTERVAL:
+            self.raise_error("an interval of so many characters", self._prev)
+        return super()._parse_interval_span(this, *args, **named)
 
 
 _LONGEST_INTERVAL = 200

@@ -81,6 +81,9 @@ _TYPES = {
     pg.NUMERIC: ("numeric", "numeric", "N", -1),
 }
 """Types by number: name, name in words, category, size in bytes."""
+_ARRAY_INPUT = "array_in"
+_INPUTS = frozenset({_ARRAY_INPUT, *(f"{name}in" for name, *_ in _TYPES.values())})
+"""The functions that read values of types, by which clients ask whether a type is an array."""
 _KINDS = {"name": "VARCHAR", "char": "VARCHAR", "text": "VARCHAR", "oid": "BIGINT", "xid": "BIGINT"}
 _RENAMED = {"user": "current_user", "json_build_object": "json_object"}
 _AS_WORD = re.compile(r"\bas\s+(select|insert|update|delete)(?=\s*(,|\)|$|from\b))", re.IGNORECASE)
@@ -335,7 +338,9 @@ class Catalog:
         text = value.name if isinstance(value, exp.Literal) and value.is_string else None
         inner = _kind_of(value.to) if isinstance(value, exp.Cast) else ""
         if kind in ("regproc", "regprocedure") and text is not None:
-            raise refusal("42883", f'function "{text}" does not exist')
+            if text.removeprefix("pg_catalog.") not in _INPUTS:
+                raise refusal("42883", f'function "{text}" does not exist')
+            return exp.Literal.string(text.removeprefix("pg_catalog."))
         if kind in _NUMBERED and text is not None:
             return _own_call(_NUMBERED[kind], value)
         if kind == "oid" and inner in _REGISTERED:
@@ -496,7 +501,7 @@ def _type_rows() -> Iterator[dict[str, object]]:
     for number, (name, words, category, size) in _TYPES.items():
         array = ARRAY_OID.get(number, 0)
         row = {"oid": number, "typname": name, "words": words, "typcategory": category, "typlen": size}
-        yield {**row, "typelem": 0, "typarray": array}
+        yield {**row, "typelem": 0, "typarray": array, "typinput": f"{name}in"}
         if array:
             row = {
                 "oid": array,
@@ -505,7 +510,7 @@ def _type_rows() -> Iterator[dict[str, object]]:
                 "typcategory": "A",
                 "typlen": -1,
             }
-            yield {**row, "typelem": number, "typarray": 0}
+            yield {**row, "typelem": number, "typarray": 0, "typinput": _ARRAY_INPUT}
 
 
 def _table_rows(

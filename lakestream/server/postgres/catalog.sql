@@ -125,6 +125,7 @@ CREATE TABLE pg.pg_depend (
 CREATE TABLE pg.pg_tablespace (
     oid BIGINT, spcname VARCHAR, spcowner BIGINT, spcoptions VARCHAR[], spcacl VARCHAR[]
 );
+INSERT INTO pg.pg_tablespace (oid, spcname) VALUES (1663, 'pg_default');
 CREATE TABLE pg.pg_extension (
     oid BIGINT, extname VARCHAR, extnamespace BIGINT, extversion VARCHAR, extconfig BIGINT[],
     extowner BIGINT, extrelocatable BOOLEAN, extcondition VARCHAR[]
@@ -435,6 +436,9 @@ CREATE MACRO pg.pg_get_function_sqlbody(object) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_options_to_table(options) AS TABLE
     SELECT NULL::VARCHAR AS option_name, NULL::VARCHAR AS option_value WHERE false;
 CREATE MACRO pg.pg_char_to_encoding(name) AS 6;
+CREATE MACRO pg.getdatabaseencoding() AS 'UTF8';
+CREATE MACRO pg.pg_partition_tree(object) AS TABLE
+    SELECT NULL::BIGINT AS relid, NULL::BIGINT AS parentrelid, true AS isleaf, 0 AS level WHERE false;
 CREATE MACRO pg.pg_tablespace_size(object) AS NULL::BIGINT;
 CREATE MACRO pg.array_remove(list, element) AS [one FOR one IN list IF one IS DISTINCT FROM element];
 CREATE MACRO pg.pg_get_functiondef(object) AS NULL::VARCHAR;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pg_mimic import PgError
@@ -9,6 +10,9 @@ from pg_mimic import PgError
 from lakestream.errors import BusyError, LakestreamError, StatementError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakestream.errors import Place
     from lakestream.server.shown.documents import Problem
 
 _CODES = {
@@ -32,14 +36,43 @@ def refusal(code: str, message: str, hint: str = "") -> PgError:
     return PgError(code, message, **({"H": hint} if hint else {}))
 
 
-def told(error: LakestreamError) -> PgError:
-    """Return an error of lakestream as the protocol tells it, with its place in the detail."""
+def told(error: LakestreamError, sql: str = "") -> PgError:
+    """Return an error of lakestream as the protocol tells it, with its place in what a client wrote.
+
+    Where the lake reads other words than ``sql``, and the place is not found there, the detail shows them.
+    """
     kind = _REFUSED if isinstance(error, StatementError) else _FAILED
     code = _CODES.get(error.code, _BUSY if isinstance(error, BusyError) else kind)
     told = refusal(code, f"{error.code}: {error.message}", error.hint)
     if error.place is not None:
-        told.fields["D"] = f"line {error.place.line}, column {error.place.column}"
+        position = _position(error.place, sql)
+        told.fields |= {"P": str(position)} if position else {"D": f"read as\n{error.place.caret()}"}
     return told
+
+
+@contextmanager
+def placed(characters: int) -> Iterator[None]:
+    """Have the places of errors meanwhile count so many characters further; -1: there is none for them."""
+    try:
+        yield
+    except PgError as error:
+        position = error.fields.pop("P", None)
+        if position is not None and characters >= 0:
+            error.fields["P"] = str(int(position) + characters)
+        raise
+
+
+def _position(place: Place, sql: str) -> int:
+    """Return where in a text a place is, counted from 1; 0 where its word stands there more or less often."""
+    lines = place.text.splitlines(keepends=True)
+    start = sum(map(len, lines[: place.line - 1])) + place.column - 1
+    word = place.text[start : start + place.length].strip("`")
+    if place.text == sql:
+        return start + 1
+    if not word or place.text.count(word) != sql.count(word):
+        return 0
+    before = sql.split(word)[: place.text[:start].count(word) + 1]
+    return len(word.join(before)) + 1
 
 
 def problem_told(problem: Problem) -> PgError:

@@ -22,7 +22,7 @@ from lakestream.server.api.asking import Asker
 from lakestream.server.api.permits import ANYONE
 from lakestream.server.postgres.catalog import VERSION
 from lakestream.server.postgres.copying import Copied, begun, copied_line, copy_statement, ended
-from lakestream.server.postgres.failing import refusal, told
+from lakestream.server.postgres.failing import placed, refusal, told
 from lakestream.server.postgres.session import LakeSession
 from lakestream.server.postgres.settings import SessionSettings
 from lakestream.server.postgres.stream import (
@@ -34,7 +34,7 @@ from lakestream.server.postgres.stream import (
     startup,
     unreadable,
 )
-from lakestream.server.postgres.wording import split
+from lakestream.server.postgres.wording import in_plain_words, split
 from lakestream.server.process.connections import HEAD_SECONDS
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ class Line(Connection):
         self.stream.write(said.make_authentication_ok())
         return True
 
+    async def _execute_one_simple_statement(self, sql: str) -> None:
+        await super()._execute_one_simple_statement(in_plain_words(sql))
+
     async def _dispatch(self, tag: bytes, payload: bytes) -> None:
         if tag in OF_COPYING:
             return
@@ -74,15 +77,19 @@ class Line(Connection):
             raise not_read(error, f"the value of ${index + 1}") from None
 
     async def _handle_simple_query(self, sql: str) -> None:
-        statements = split(sql)
+        statements, done = split(sql), 0
         if not statements:
             self.stream.write(said.make_empty_query_response())
         for statement in statements:
-            copied = copy_statement(statement.strip())
-            if copied is None:
-                await self._execute_one_simple_statement(statement)
-            else:
-                await self._copy(copied)
+            start = sql.index(statement, done)
+            done = start + len(statement)
+            with placed(start):
+                copied = copy_statement(statement.strip())
+                if copied is None:
+                    await self._execute_one_simple_statement(statement)
+                else:
+                    with placed(statement.find(copied.query)):
+                        await self._copy(copied)
 
     async def _copy(self, copied: Copied) -> None:
         """Send the rows of a query as lines."""

@@ -7,6 +7,7 @@ import logging
 import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pg_mimic import TEXT, BaseSession, PgError, Portal, ResultColumn, Statement, StaticStatement
@@ -20,11 +21,11 @@ from lakestream.server.api.guard import RequestRefused
 from lakestream.server.postgres.catalog import VERSION, Catalog, State, Visit, is_about_catalog, parsed, seen
 from lakestream.server.postgres.copying import copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
-from lakestream.server.postgres.failing import problem_told, refusal, told
+from lakestream.server.postgres.failing import placed, problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words, types_told
 from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
 from lakestream.server.postgres.values import numbering, told_rows
-from lakestream.server.postgres.wording import filled, parameters, split, worded
+from lakestream.server.postgres.wording import filled, in_plain_words, parameters, split, worded
 from lakestream.server.shown.documents import StatementRequest
 
 if TYPE_CHECKING:
@@ -63,7 +64,15 @@ _INDEX = re.compile(r"create\s+index\b", re.IGNORECASE)
 """What makes an index, of which results do not depend: pandas and others make one with each table."""
 _SHOW = re.compile(r"show\s+(?P<name>transaction\s+isolation\s+level|time\s+zone|[\w.]+)\s*$", re.IGNORECASE)
 _SHOWN_AS = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}
+_SCHEMAS_OF_ALL = ("$user", "public", "pg_catalog")
+"""What a search path may have that is no database of a lake."""
 _SETTINGS = {
+    "application_name": "",
+    "extra_float_digits": "1",
+    "jit": "on",
+    "lc_collate": "C",
+    "lc_ctype": "C",
+    "password_encryption": "scram-sha-256",
     "transaction_isolation": "read committed",
     "default_transaction_isolation": "read committed",
     "transaction_read_only": "off",
@@ -136,7 +145,7 @@ class LakeSession(BaseSession):
         parts = split(sql)
         if len(parts) > 1:
             raise refusal("42601", "several statements cannot be prepared as one")
-        text = parts[0].strip() if parts else ""
+        text = in_plain_words(parts[0]).strip() if parts else ""
         own = await self._of_connection(text) if text else StaticStatement("", None, [])
         if own is not None:
             return own
@@ -157,7 +166,8 @@ class LakeSession(BaseSession):
         tree = parsed(text)
         if tree is not None and is_about_catalog(tree):
             return Prepared(text, kinds, self._ask_catalog, has_rows=True)
-        return Prepared(text, kinds, self._ask_lake, has_rows=self._gives_rows(text, kinds))
+        asks = partial(self._ask_lake, written=sql)
+        return Prepared(text, kinds, asks, has_rows=self._gives_rows(text, kinds, sql))
 
     async def _types_told(self, sql: str, given: Sequence[int | None]) -> Mapping[int, int]:
         """Return the types of parameters that a client leaves open, by the columns they stand beside too."""
@@ -193,11 +203,19 @@ class LakeSession(BaseSession):
         if changed is not None:
             return StaticStatement(sql, None, [], lambda: self._set(changed))
         shown = _SHOW.match(sql)
-        if shown is None or _is_read(sql):
-            return None
-        name = " ".join(shown["name"].lower().split())
+        return None if shown is None or _is_read(sql) else self._shown(sql, shown["name"])
+
+    def _shown(self, sql: str, asked: str) -> Statement | None:
+        """Return what shows a setting, or all; None where none has the name."""
+        settings = self._settings()
+        if asked.lower() == "all":
+            columns = [ResultColumn(name, TEXT) for name in ("name", "setting", "description")]
+            return StaticStatement(sql, columns, [(*one, "") for one in sorted(settings.items())])
+        name = " ".join(asked.lower().split())
         name = _SHOWN_AS.get(name, name)
-        return StaticStatement(sql, [ResultColumn(name, TEXT)], [(self._settings().get(name, ""),)])
+        if name not in settings:
+            return None
+        return StaticStatement(sql, [ResultColumn(name, TEXT)], [(settings[name],)])
 
     def _settings(self) -> dict[str, str]:
         """Return the settings of the connection, as they were set, by name."""
@@ -209,15 +227,14 @@ class LakeSession(BaseSession):
         cursors = self._cursors
         assert cursors is not None
 
-        async def answer(_: str, values: Sequence[Value], kinds: Sequence[int]) -> Answer:
+        async def answer(sql: str, values: Sequence[Value], kinds: Sequence[int]) -> Answer:
             match asked:
                 case Declared():
                     cursors.require_place(asked)
-                    query = await self.prepare(asked.query, [*kinds])
-                    portal, columns = (
-                        query.bind(list(cast("Sequence[str | None]", values))),
-                        await query.describe(),
-                    )
+                    with placed(len(sql) - len(asked.query)):
+                        query = await self.prepare(asked.query, [*kinds])
+                        portal = query.bind(list(cast("Sequence[str | None]", values)))
+                        columns = await query.describe()
                     if columns is None:
                         raise refusal("42P11", "a cursor is of a query")
                     cursors.open(asked, portal, columns)
@@ -231,9 +248,9 @@ class LakeSession(BaseSession):
         return Prepared(sql, kinds, answer, has_rows=isinstance(asked, Step) and asked.gives_rows)
 
     def _use(self, path: str) -> None:
-        database = path.partition(",")[0].strip().strip("'\"")
-        if database not in ("$user", "public"):
-            self.database = database
+        """Make the first database of a path the current one; with those of PostgreSQL alone it stays."""
+        names = (part.strip().strip("'\"") for part in path.split(","))
+        self.database = next((name for name in names if name not in _SCHEMAS_OF_ALL), self.database)
 
     def _set(self, changed: Sequence[Change]) -> None:
         assert self._connection is not None
@@ -267,12 +284,12 @@ class LakeSession(BaseSession):
 
     # --- what is asked of the lake --------------------------------------------------------------
 
-    def _gives_rows(self, sql: str, kinds: Sequence[int]) -> bool:
+    def _gives_rows(self, sql: str, kinds: Sequence[int], written: str) -> bool:
         """Return whether a statement gives rows, and so may be run to learn their columns."""
         try:
             script = parse_script(self._worded(sql, [None] * len(kinds), kinds))
         except StatementError as error:
-            raise told(error) from None
+            raise told(error, written) from None
         return all(isinstance(one, _WITH_ROWS) for one in script)
 
     def _worded(self, sql: str, values: Sequence[Value], kinds: Sequence[int]) -> str:
@@ -280,7 +297,9 @@ class LakeSession(BaseSession):
         meant = in_lakes_words(filled(sql, values, kinds), self._home)
         return worded(sql, values, kinds, self._home) if meant is None else meant
 
-    async def _ask_lake(self, sql: str, values: Sequence[Value], kinds: Sequence[int]) -> Answer:
+    async def _ask_lake(
+        self, sql: str, values: Sequence[Value], kinds: Sequence[int], *, written: str
+    ) -> Answer:
         asked = StatementRequest(sql=self._worded(sql, values, kinds), database=self.database)
         if self._kept.is_read_only:
             require_reading(asked)
@@ -292,7 +311,7 @@ class LakeSession(BaseSession):
             return Answer(columns, rows, result.message, result.truncated), database
 
         given, self.database = await self._told(
-            run_statements(self._service, self._asker, asked, self._gone, answer, self._rows)
+            run_statements(self._service, self._asker, asked, self._gone, answer, self._rows), written
         )
         self._count(given)
         return given
@@ -344,13 +363,13 @@ class LakeSession(BaseSession):
             said = f"STATEMENT_TIMEOUT: the statement has not ended in {seconds:g} s and was interrupted"
             raise refusal("57014", said, "the setting statement_timeout of this session") from None
 
-    async def _told(self, asked: Awaitable[_T]) -> _T:
-        """Return what comes of asking the lake, errors as the protocol tells them."""
+    async def _told(self, asked: Awaitable[_T], written: str = "") -> _T:
+        """Return what comes of asking the lake; errors are told with their places in what was written."""
         try:
             async with self._limited():
                 return await asked
         except LakestreamError as error:
-            raise told(error) from None
+            raise told(error, written) from None
         except RequestRefused as error:
             raise problem_told(error.problem) from None
         except PgError:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _HEAD_LIMIT = 10_000
 """Most bytes of the message that a connection begins with, as PostgreSQL has it."""
 _PROTOCOL = 3
+_OFF = ("false", "off", "no", "0")
 _READ: dict[bytes, Callable[[bytes], Any]] = {
     said.QUERY: said.parse_query,
     said.PARSE: said.parse_parse,
@@ -81,6 +82,10 @@ def startup(number: int, body: bytes) -> dict[str, str]:
         begun: dict[str, str] = said.parse_startup_message(body)
     except UNREADABLE as error:
         raise not_read(error, "the first message") from None
+    if begun.get("replication", "false").lower() not in _OFF:
+        raise refusal(
+            "0A000", "NOT_SUPPORTED: replication is not spoken here", "a stream, whose NOTIFY tells changes"
+        )
     return begun
 
 

@@ -45,7 +45,13 @@ _BOOL, _NUMBERS = 16, frozenset({20, 21, 23, 26, 700, 701, 1700})
 _BYTES, _INSTANT = 17, 1184
 _TIMES = {1082: "DATE", 1114: "TIMESTAMP_NTZ", 1184: "TIMESTAMP", 1186: "INTERVAL"}
 """The types of parameters whose values are no texts, by PostgreSQL's numbers."""
+_ABORT = re.compile(r"\A\s*+abort\b", re.IGNORECASE)
 _MOST_PARAMETERS, _DIGITS = 65_535, 20
+
+
+def in_plain_words(sql: str) -> str:
+    """Return a statement that ends a transaction by the word that others end one by, each other as it is."""
+    return _ABORT.sub("ROLLBACK", sql, count=1)
 
 
 def split(sql: str) -> list[str]:

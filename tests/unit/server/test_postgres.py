@@ -234,7 +234,7 @@ def test_a_table_whose_first_column_is_no_time_says_what_to_do(ada: psycopg.Conn
 def test_errors_have_postgresqls_codes_and_ours(ada: psycopg.Connection[Any]) -> None:
     with pytest.raises(psycopg.errors.UndefinedTable, match="TABLE_NOT_FOUND") as error:
         ada.execute("SELECT * FROM nothing")
-    assert error.value.diag.message_detail == "line 1, column 15"
+    assert error.value.diag.statement_position == "15"
     with pytest.raises(psycopg.errors.SyntaxError, match="SYNTAX"):
         ada.execute("INSERT nothing")
     assert ada.execute("SELECT 1").fetchone() == (1,)
@@ -360,6 +360,22 @@ AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catal
         (
             "SELECT pg_catalog.array_remove(ARRAY[1, 2], 1), pg_catalog.quote_literal('a''b')",
             [([2], "'a''b'")],
+        ),
+        (
+            "SELECT datname, spcname FROM pg_database d JOIN pg_tablespace t ON d.dattablespace = t.oid",
+            [("main", "pg_default")],
+        ),
+        (
+            "SELECT collname FROM pg_collation WHERE pg_char_to_encoding(getdatabaseencoding()) = 0",
+            [],
+        ),
+        (
+            "SELECT typname FROM pg_type WHERE typinput='pg_catalog.array_in'::regproc AND typelem = 23",
+            [("_int4",)],
+        ),
+        (
+            f"SELECT count(*) > 9 FROM pg_get_keywords() WHERE word <> ALL ('{{{'a,' * 200}abs}}'::text[])",
+            [(True,)],
         ),
         (AS_GDESC, [("a", "integer"), ("ts", "timestamp with time zone")]),
         (
