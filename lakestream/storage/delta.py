@@ -36,6 +36,7 @@ from lakestream.storage.writes.edits import (
     lies_behind,
     update_where,
 )
+from lakestream.storage.writes.owed import Owed, owe
 from lakestream.storage.writes.upkeep import Rules, Upkeep, compact, keep_up, retention, shorten_log
 from lakestream.storage.writes.written import Written, written_of
 
@@ -46,6 +47,7 @@ __all__ = [
     "CommitInfo",
     "CommitResult",
     "CommitTag",
+    "Owed",
     "Rules",
     "Seldom",
     "Table",
@@ -75,6 +77,7 @@ __all__ = [
     "lies_behind",
     "look_anew",
     "one_look",
+    "owe",
     "placed_rows_arrow",
     "placed_rows_spark",
     "read_arrow",

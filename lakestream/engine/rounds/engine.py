@@ -27,7 +27,7 @@ from lakestream.engine.rounds.wakeups import Look, Seen, WaitCondition, WakeUpIn
 from lakestream.engine.streams.write import delete_output
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
-from lakestream.storage.delta import Seldom, commit_digest, compact, shorten_log
+from lakestream.storage.delta import Owed, Seldom, commit_digest, compact, shorten_log
 from lakestream.storage.records.registry import Progress, TablePosition
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Engine:
     """The streams that the last round left alone though they may have something to do."""
     _before: Engine | None = None
     """The engine that this one takes a turn of, and shares what it has tried with."""
+    _owed: Owed = field(default_factory=Owed)
     _dropping: list[StreamRecord] = field(default_factory=list)
     _wakeups: WakeUpIndex | None = None
 
@@ -111,7 +112,7 @@ class Engine:
         self.services.turns.missed.clear()
         if look.is_empty:
             return []
-        with self.services.turns.within_round():
+        with self.services.turns.within_round(), self._owed.put_off():
             planned = self._plan(look, marks)
             try:
                 reports = self._tick_all(planned)
@@ -121,6 +122,7 @@ class Engine:
                 raise
             if reports:
                 self.keep_up()
+                self._owed.pay(len(reports))
         for uuid in self.services.turns.elsewhere & {*self.loader.known}:
             self.services.turns.known[uuid] = self.loader.known.pop(uuid)
         self.loader.spill()
@@ -345,15 +347,12 @@ class Engine:
         """Save the states of streams (all by default) that ticked since they were saved last.
 
         It takes no lock but their claims. A stream that others work on, or have ticked since, is theirs to
-        save.
+        save. What rounds have put off is done.
         """
-        turns = self.services.turns
         for uuid, runtime in self.loader.known.items():
-            if (uuids is not None and uuid not in uuids) or not self.recording.is_unsaved(runtime):
-                continue
-            with turns.claiming(uuid) as is_claimed:
-                if is_claimed and self.loader.stands(runtime):
-                    self.recording.save(runtime)
+            if uuids is None or uuid in uuids:
+                self.recording.save_claimed(runtime)
+        self._owed.pay()
 
     def state_of(self, runtime: StreamRuntime) -> Callable[[], GroupState]:
         """Return what finds the state of a stream where it stands now, as it follows from the whole history.

@@ -9,11 +9,11 @@ from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.planning.checks import settled
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport, position_of
-from lakestream.storage.delta import read_commits
+from lakestream.storage.delta import owe, read_commits
 from lakestream.storage.records.registry import Progress, TablePosition, Totals, checked_together
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lakestream.engine.rounds.failing import Failing
     from lakestream.engine.rounds.loading import Loader
@@ -107,16 +107,28 @@ class Recording:
         ticks = runtime.position.tick - runtime.saved_tick
         age = self.services.system_clock.monotonic() - runtime.saved_at
         # Its state follows from the ticks and when they were, not from a range.
-        by_tick = runtime.family.saves_each_tick(runtime.standing)
-        if (
-            by_tick
-            or ticks >= self.services.settings.checkpoint_ticks
+        if runtime.family.saves_each_tick(runtime.standing):
+            self._saved(runtime, self.save)
+        elif (
+            ticks >= self.services.settings.checkpoint_ticks
             or age >= self.services.settings.checkpoint_seconds
         ):
-            try:
+            place = self.services.catalog.layout.system_path(f"state/{runtime.record.uuid}")
+            owe(place, "state", lambda: self._saved(runtime, self.save_claimed))
+
+    def save_claimed(self, runtime: StreamRuntime) -> None:
+        """Save the state of a stream as :meth:`save`, unless others work on it or have ticked it since."""
+        if not self.is_unsaved(runtime):
+            return
+        with self.services.turns.claiming(runtime.record.uuid) as is_claimed:
+            if is_claimed and self.loader.stands(runtime):
                 self.save(runtime)
-            except Exception as error:  # noqa: BLE001 - its neighbours are recorded, too
-                self.failing.fail(runtime.record, self.failing.named(runtime.record, error))
+
+    def _saved(self, runtime: StreamRuntime, save: Callable[[StreamRuntime], None]) -> None:
+        try:
+            save(runtime)
+        except Exception as error:  # noqa: BLE001 - its neighbours are recorded, too
+            self.failing.fail(runtime.record, self.failing.named(runtime.record, error))
 
     def is_unsaved(self, runtime: StreamRuntime) -> bool:
         """Return whether a stream has a state that is not saved as that of its last tick."""

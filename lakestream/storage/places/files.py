@@ -8,6 +8,7 @@ import shutil
 import stat
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -17,10 +18,13 @@ from lakestream.storage.places.refusals import store_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from obstore.store import ObjectStore
 
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+_PAGE = 1_000
+"""Names that a store lists in one answer."""
 
 
 def is_uri(path: str) -> bool:
@@ -114,6 +118,26 @@ def tags(folder: str, prefix: str, after: str) -> dict[str, str]:
     with store_answers(folder) as store:
         batches = [*store.list(prefix, offset=after)]
     return {found["path"]: found["e_tag"] or "" for batch in batches for found in batch}
+
+
+def written_at(
+    folder: str, prefix: str = "", after: str = "", most: int | None = None
+) -> list[tuple[str, datetime]]:
+    """Return what a store has in ``folder`` by names that begin so and come after another one, in order.
+
+    With the moment each was written; ``most`` None: all. A request brings a thousand.
+    """
+    with store_answers(folder) as store:
+        batches = store.list(prefix, offset=after, chunk_size=_PAGE)
+        found = chain.from_iterable(batches)
+        return [(one["path"], one["last_modified"]) for one in islice(found, most)]
+
+
+def delete(folder: str, names: Sequence[str]) -> None:
+    """Delete files that a store has in ``folder``, a thousand by a request; some may be gone already."""
+    if names:
+        with store_answers(folder) as store:
+            store.delete([*names])
 
 
 def force(file: Path) -> None:

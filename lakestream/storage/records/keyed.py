@@ -24,11 +24,13 @@ from lakestream.storage.tables.copies import Copies, Form
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import commit_digest
 from lakestream.storage.tables.looks import once
+from lakestream.storage.tables.mirror import count_files
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table, first_line, is_refusal, is_table, not_done
 from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import create, retried
 from lakestream.storage.writes.mending import put_aside
+from lakestream.storage.writes.upkeep import drop_old
 from lakestream.storage.writes.writing import put_together, write_rows
 
 if TYPE_CHECKING:
@@ -344,11 +346,11 @@ def _write(table: Table, rows: list[Row], replaced: str | None = None) -> None:
 
 def compact(table: Table, files: int) -> None:
     """Put a system table's files into one when it has more than ``files``, and drop the old ones."""
-    if len(table.handle.file_uris()) <= files:
+    if count_files(table) <= files:
         return
     with committing(table):
         put_together(table)
-    table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+    drop_old(table)
 
 
 def put_back(path: str, aside: str) -> list[str]:

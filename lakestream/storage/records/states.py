@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, Schema, Transaction, WriterProperties
@@ -22,11 +23,12 @@ from lakestream.storage.records.keyed import damage_named
 from lakestream.storage.rows.reading import align, constant, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
+from lakestream.storage.tables.mirror import rows_there
 from lakestream.storage.tables.table import is_table
-from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import create
-from lakestream.storage.writes.upkeep import FILE_BYTES
-from lakestream.storage.writes.writing import put_together, replace_rows, write_rows
+from lakestream.storage.writes.owed import owe
+from lakestream.storage.writes.upkeep import put_own_together
+from lakestream.storage.writes.writing import made_with_rows, replace_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +40,12 @@ if TYPE_CHECKING:
     from lakestream.storage.tables.table import Table, Tables
 
 _APP = "lakestream:state"
+_PROPERTIES = {
+    "delta.enableChangeDataFeed": "false",
+    "delta.checkpointInterval": "10",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
 _TICK, _VERSION = "_ls_tick", "version"
 _MADE_ANEW = ("STATE_DAMAGED", "TABLE_NOT_FOUND")
 """What is found of a table that a state is then saved into whole, as a new one."""
@@ -85,6 +93,12 @@ class SavedStates:
 
         rows = state.append_column(_TICK, constant(tick, state.num_rows))
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
+        path = self._path(uuid)
+        if files.is_uri(path) and not is_table(path):
+            self._tables.forget(path)  # one that was there, and is gone
+            if made_with_rows(path, rows, _PROPERTIES, commit_properties=_of(tick)):
+                owe(path, "opening", partial(self._tables.open, path))
+                return
         table = self._opened(uuid, rows)
         with self._looked_at_anew(table), committing(table):
             table.refresh()
@@ -190,12 +204,8 @@ class SavedStates:
                 if error.code != "STATE_DAMAGED":
                     raise
                 self.remove(uuid)
-        properties = {
-            "delta.enableChangeDataFeed": "false",
-            "delta.logRetentionDuration": "interval 1 days",
-        }
         self._tables.forget(path)  # one that was there, and is gone
-        create(path, Schema.from_arrow(rows.schema).fields, properties=properties)
+        create(path, Schema.from_arrow(rows.schema).fields, properties=_PROPERTIES)
         return self._tables.open(path)
 
 
@@ -222,8 +232,7 @@ def _goes_on(table: Table, tick: int, changes: StateChanges) -> bool:
     if {*table.schema.names} != {*changes.rows.column_names, _VERSION, _TICK}:
         return False
     few = changes.count <= _FEW_CHANGES or 2 * changes.count < changes.groups
-    there = table.ahead.handle.count() + sum(commit.add_rows or 0 for commit in table.ahead.commits)
-    return few and there + changes.count <= 2 * changes.groups + _FEW_ROWS
+    return few and rows_there(table) + changes.count <= 2 * changes.groups + _FEW_ROWS
 
 
 def _change_rows(tick: int, changes: StateChanges) -> pa.Table:
@@ -243,12 +252,8 @@ def _change_rows(tick: int, changes: StateChanges) -> pa.Table:
 
 def _keep_up(table: Table) -> None:
     """Put the small files of changes together now and then, and drop what is old."""
-    if table.version % _KEPT_UP_EVERY:
-        return
-    with behind_commit(table.path):
-        put_together(table, FILE_BYTES)
-        table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
-        table.handle.cleanup_metadata()
+    if table.version % _KEPT_UP_EVERY == 0:
+        owe(table.path, "small files", partial(put_own_together, table))
 
 
 def _as_of(handle: DeltaTable, upto: int | None) -> tuple[int, pa.Table] | None:

@@ -22,12 +22,14 @@ from lakestream.storage.records.tick import Progress, TickPlan
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
+from lakestream.storage.tables.mirror import count_files, rows_there
 from lakestream.storage.tables.own import last_said, own
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes.checkpointing import behind_commit
 from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.mending import put_aside, whole_files
-from lakestream.storage.writes.upkeep import FILE_BYTES
+from lakestream.storage.writes.owed import owe
+from lakestream.storage.writes.upkeep import FILE_BYTES, drop_old
 from lakestream.storage.writes.writing import all_rows, put_together, replace_rows, write_rows
 
 if TYPE_CHECKING:
@@ -100,8 +102,7 @@ class TickLog(Generic[_Tick]):
             self._files += 1
             self._count_own(before, table)
             if self._files > _MAX_FILES:
-                with behind_commit(self._path):
-                    self._put_together(table)
+                owe(self._path, "small files", self._kept_up)
 
     def clear(self) -> int:
         """Keep the last ticks of each stream only, and return how many records went."""
@@ -222,7 +223,7 @@ class TickLog(Generic[_Tick]):
         appended = self._appended(table)
         if appended is None:
             self._last = {record.uuid: record for record in self._records(self._scanned(None))}
-            self._files = len(table.handle.file_uris())
+            self._files = count_files(table)
         else:
             for record in self._records(appended):
                 known = self._last.get(record.uuid)
@@ -261,12 +262,17 @@ class TickLog(Generic[_Tick]):
 
     # --- kept small ---
 
+    def _kept_up(self) -> None:
+        table = self._writable()
+        with self._alone(), behind_commit(self._path), committing(table):
+            self._put_together(table)
+
     def _put_together(self, table: Table) -> None:
         """Put many files together; those of old ticks go when as many came as may stay.
 
         Where another daemon writes meanwhile, nothing changes: there is a next time.
         """
-        if _rows_of(table) > 2 * self._kept_ticks() * max(1, len(self._streams.rows())):
+        if rows_there(table) > 2 * self._kept_ticks() * max(1, len(self._streams.rows())):
             self._shorten(table)
             return
         before = table.version
@@ -299,14 +305,9 @@ class TickLog(Generic[_Tick]):
 
     def _drop_old(self, table: Table) -> None:
         """Delete files that are put together by now, and count those that are left."""
-        table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+        drop_old(table)
         table.refresh()
-        self._files = len(table.handle.file_uris())
-
-
-def _rows_of(table: Table) -> int:
-    """Return how many rows a table has to which rows were only appended since its handle's version."""
-    return table.ahead.handle.count() + sum(commit.add_rows or 0 for commit in table.ahead.commits)
+        self._files = count_files(table)
 
 
 def _rows_of_files(path: str) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-    from lakestream.storage.tables.log import CommitInfo
+    from lakestream.storage.tables.log import AddedFile, CommitInfo
 
 _LISTED_EVERY = 100
 _LISTED_AFTER = timedelta(hours=1)
@@ -27,7 +28,25 @@ _COMMIT = re.compile(r"_delta_log/\d{20}\.json")
 _CLOCK = SystemClock()
 
 _MOST = 100
-"""Commits that a handle may lack: it is opened anew then, from a checkpoint, which is some 20 requests."""
+"""Commits that are taken in a look: of more, the handle is opened anew from a checkpoint, which is some 20
+requests. So many are known each for itself, and those before them summed up."""
+
+
+@dataclass
+class FileChanges:
+    """The data files that commits have put in and not taken out again, by path, and those they took out."""
+
+    added: dict[str, AddedFile] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    transactions: dict[str, int] = field(default_factory=dict)
+
+    def take(self, commit: CommitInfo) -> None:
+        """Do what a commit says."""
+        for name in commit.removed:
+            if self.added.pop(name, None) is None:
+                self.removed.add(name)
+        self.added.update((file.path, file) for file in commit.files)
+        self.transactions.update(commit.transactions)
 
 
 class Ahead:
@@ -35,23 +54,47 @@ class Ahead:
 
     handle: DeltaTable
     """The handle that lacks them."""
+    since: int
+    """The version from which on its commits are known each for itself."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._looks = 0
         self._looked_at = _CLOCK.now()
         self.version = -1
+        self.before = FileChanges()
         self.commits: list[CommitInfo] = []
 
     def begin(self, handle: DeltaTable) -> None:
         """Begin at the version that a handle has come to."""
+        self.before = FileChanges()
         self.commits.clear()
-        self.handle, self.version = handle, handle.version()
+        self.handle = handle
+        self.version = self.since = handle.version()
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the handle lacks a commit."""
+        return self.version > self.handle.version()
 
     def take(self, commit: CommitInfo) -> None:
         """Take the next commit."""
         self.commits.append(commit)
         self.version = commit.version
+        if len(self.commits) >= 2 * _MOST:
+            for old in self.commits[:_MOST]:
+                self.before.take(old)
+            self.since = self.commits[_MOST - 1].version
+            del self.commits[:_MOST]
+
+    def changes(self, upto: int) -> FileChanges:
+        """Return what became of files behind the handle up to a version, which is not before ``since``."""
+        before = self.before
+        changes = FileChanges({**before.added}, {*before.removed}, {**before.transactions})
+        for commit in self.commits:
+            if commit.version <= upto:
+                changes.take(commit)
+        return changes
 
     def follow(self) -> bool:
         """Take what is there by now, once in a look; return false where the handle is to find out itself.
@@ -65,8 +108,9 @@ class Ahead:
             listed = files.tags(self._path, "_delta_log/", f"_delta_log/{self.version:020}")
             if not self._leads_on(listed):
                 return False
+        begun = self.version
         while (commit := commit_at(self._path, self.version + 1)) is not None:
-            if commit.schema_changed or commit.protocol_changed or len(self.commits) >= _MOST:
+            if commit.schema_changed or commit.protocol_changed or self.version - begun >= _MOST:
                 return False
             self.take(commit)
         return True
@@ -78,5 +122,6 @@ class Ahead:
 
     def transaction(self, app: str) -> int | None:
         """Return the last transaction version of an application id in these commits."""
-        known = [dict(commit.transactions) for commit in reversed(self.commits)]
-        return next((versions[app] for versions in known if app in versions), None)
+        known = (dict(commit.transactions) for commit in reversed(self.commits))
+        newest = next((versions[app] for versions in known if app in versions), None)
+        return self.before.transactions.get(app) if newest is None else newest

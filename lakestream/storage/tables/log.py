@@ -60,6 +60,11 @@ class AddedFile:
         """Whether its statistics tell of a time beyond ``FAR_US``."""
         return _is_far(self.minimum) or _is_far(self.maximum)
 
+    def times(self, column: str) -> tuple[int, int] | None:
+        """Return the oldest and the newest time (µs) in it, as :meth:`CommitInfo.times` does."""
+        low, high = _micros(self.minimum.get(column)), _micros(self.maximum.get(column))
+        return None if low is None or high is None else (low, high + TIME_CUT_US)
+
 
 @dataclass(frozen=True)
 class WrittenFile:
@@ -139,11 +144,11 @@ class CommitInfo:
 
         A millisecond too much at the newest end; None where the statistics do not tell.
         """
-        ends = [(_micros(file.minimum.get(column)), _micros(file.maximum.get(column))) for file in self.files]
-        known = [(low, high) for low, high in ends if low is not None and high is not None]
+        ends = [file.times(column) for file in self.files]
+        known = [one for one in ends if one is not None]
         if not ends or len(known) < len(ends):
             return None
-        return min(low for low, _ in known), max(high for _, high in known) + TIME_CUT_US
+        return min(low for low, _ in known), max(high for _, high in known)
 
 
 def commit_name(version: int) -> str:

@@ -27,7 +27,7 @@ from lakestream.storage.tables.looks import once
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakestream.storage.tables.log import CommitInfo
+    from lakestream.storage.tables.log import AddedFile
     from lakestream.storage.tables.table import Table
 
 _FEW_FILES = 8
@@ -79,6 +79,25 @@ def few_files(
     return [*sizes] if is_few and all(map(_is_plain, sizes)) else None
 
 
+def rows_there(table: Table) -> int:
+    """Return how many rows a table has whose files all have statistics, at the version seen last."""
+    import pyarrow as pa
+
+    with table.guard:
+        changes = table.ahead.changes(table.version)
+        found = pa.table(table.ahead.handle.get_add_actions())
+    counted = zip(found["path"].to_pylist(), found["num_records"].to_pylist(), strict=True)
+    before = sum(rows or 0 for name, rows in counted if name not in changes.removed)
+    return before + sum(file.rows or 0 for file in changes.added.values())
+
+
+def count_files(table: Table) -> int:
+    """Return how many data files a table has at the version seen last."""
+    with table.guard:
+        changes = table.ahead.changes(table.version)
+        return len(table.ahead.handle.file_uris()) - len(changes.removed) + len(changes.added)
+
+
 def small_files(table: Table, bytes_each: float = inf) -> dict[str, int] | None:
     """Return the files of a table in a store, at the version seen last, that have fewer bytes, with theirs.
 
@@ -102,13 +121,15 @@ def _sizes(
         if version is not None and version > table.version:
             table.refresh()
         upto = table.version if version is None else version
-        if not table.ahead.handle.version() <= upto <= table.version:
+        if not table.ahead.since <= upto <= table.version:
             return None
         found = within(table, table.ahead.handle, time, *span)
-        sizes = dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
-        for commit in table.ahead.commits:
-            if commit.version <= upto:
-                _follow(sizes, commit, table, time, span)
+        changes = table.ahead.changes(upto)
+    sizes = dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
+    for name in changes.removed:
+        sizes.pop(name, None)
+    added = changes.added.values()
+    sizes.update((file.path, file.size) for file in added if _may_have(file, table, time, span))
     return sizes
 
 
@@ -118,23 +139,13 @@ def has_plain_rows(table: Table) -> bool:
     return not (mapped or table.partition_columns or "deletionVectors" in table.features)
 
 
-def _follow(
-    sizes: dict[str, int],
-    commit: CommitInfo,
-    table: Table,
-    time: str | None,
-    span: tuple[int | None, int | None],
-) -> None:
-    """Put in what a commit added that may have rows of a range, and take out what it removed."""
-    for name in commit.removed:
-        sizes.pop(name, None)
-    ends = commit.times(time) if time is not None and table.time_of(time) is None else None
+def _may_have(file: AddedFile, table: Table, time: str | None, span: tuple[int | None, int | None]) -> bool:
+    """Return whether a file may have rows of a range of time, by its statistics."""
+    ends = file.times(time) if time is not None and table.time_of(time) is None else None
+    if ends is None:
+        return True
     lower, upper = span
-    if ends is not None and (
-        (upper is not None and ends[0] >= upper) or (lower is not None and ends[1] < lower)
-    ):
-        return
-    sizes.update({file.path: file.size for file in commit.files})
+    return not ((upper is not None and ends[0] >= upper) or (lower is not None and ends[1] < lower))
 
 
 def _is_plain(name: str) -> bool:

@@ -317,7 +317,7 @@ class Table:
     @property
     def handle(self) -> DeltaTable:
         """The handle at the version seen last: commits are made with it, under ``guard``."""
-        if self.ahead.commits:
+        if self.ahead.is_beyond:
             with self.guard:
                 self._go_on()
         return self._handle
@@ -346,7 +346,7 @@ class Table:
     def was_compacted(self) -> None:
         """Begin to count anew, with a fresh handle."""
         with self.guard:
-            if self._opened_at < self.version:
+            if self._opened_at < self.version and not files.is_uri(self.path):
                 self.reopen()
             self._compacted_at = self.version
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -25,6 +28,7 @@ from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.tables import kept
 from lakestream.storage.tables.log import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakestream.storage.tables.table import first_line, refusals_named
+from lakestream.storage.writes.owed import owe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,8 +57,16 @@ def keep_checkpoints(table: Table, before: int) -> None:
     """
     said = table.properties.get("delta.checkpointInterval", "")
     interval = int(said) if said.isdecimal() and int(said) else _INTERVAL
-    if table.version // interval == before // interval:
-        return
+    if table.version // interval != before // interval:
+        owe_checkpoint(table)
+
+
+def owe_checkpoint(table: Table) -> None:
+    """Write a checkpoint behind a commit, now or in one of the next rounds."""
+    owe(table.path, "checkpoint", partial(_written_behind_commit, table))
+
+
+def _written_behind_commit(table: Table) -> None:
     with behind_commit(table.path):
         table.commit_files.refuse_empty_before(table.version)
         write_checkpoint(table)
@@ -72,30 +84,63 @@ def behind_commit(path: str) -> Iterator[None]:
 
 def write_checkpoint(table: Table) -> None:
     """Write a checkpoint of the version that a table was seen at last."""
-    if not (files.is_uri(table.path) and _was_mirrored(table)):
-        table.handle.create_checkpoint()
-    table.checkpoints.last = table.version
-
-
-def _was_mirrored(table: Table) -> bool:
-    """Write a checkpoint in a mirror of the log, and put it into the store; false: it is delta-rs's to do."""
-    if "v2Checkpoint" in table.features:
-        return False
-    try:
-        log = _since_checkpoint(table.path, table.version)
-        if log is None:
-            return False
-        with TemporaryDirectory(dir=scratch_folder()) as folder:
-            Path(folder, _LOG).mkdir()
-            for name, tag in log.items():
-                Path(folder, name).write_bytes(kept.read_as(table.path, name, tag))
+    with _log_mirrored(table) as folder:
+        if folder is not None:
             DeltaTable(folder).create_checkpoint()
             # Who finds the name of a checkpoint looks for the file.
             for name in (checkpoint_name(table.version), LAST_CHECKPOINT):
                 kept.write(table.path, name, Path(folder, name).read_bytes())
+    if folder is None:
+        if files.is_uri(table.path):
+            table.reopen()  # what is there by now may be another table
+        table.handle.create_checkpoint()
+    table.checkpoints.last = table.version
+
+
+def drop_files(table: Table, kept_for: timedelta) -> None:
+    """Delete the files of a table of lakestream's own that no version of the last hours or so has.
+
+    A checkpoint forgets what was taken away so long ago: all that the log does not name are old files.
+    """
+
+    def old_files(handle: DeltaTable, *, dry_run: bool) -> list[str]:
+        hours = int(kept_for / timedelta(hours=1))
+        return handle.vacuum(hours, dry_run, enforce_retention_duration=False, full=True)
+
+    with _log_mirrored(table) as folder:
+        if folder is not None:
+            for name, written in files.written_at(table.path, after=f"{_LOG}~"):
+                stand_in = Path(folder, name)
+                stand_in.touch()
+                os.utime(stand_in, (written.timestamp(),) * 2)
+            files.delete(table.path, old_files(DeltaTable(folder), dry_run=True))
+    if folder is None:
+        old_files(table.handle, dry_run=False)
+
+
+@contextmanager
+def _log_mirrored(table: Table) -> Iterator[str | None]:
+    """Give a folder with the log of a table in a store from its last checkpoint on; None: it is delta-rs's.
+
+    So it is on a local disk, and where the log has a form that is not known here.
+    """
+    if not files.is_uri(table.path) or "v2Checkpoint" in table.features:
+        yield None
+        return
+    with TemporaryDirectory(dir=scratch_folder()) as folder:
+        yield folder if _is_copied(table, folder) else None
+
+
+def _is_copied(table: Table, folder: str) -> bool:
+    """Copy a log; false: it has another form, or was cleared away or made anew meanwhile."""
+    Path(folder, _LOG).mkdir()
+    try:
+        log = _since_checkpoint(table.path, table.version)
+        for name, tag in (log or {}).items():
+            Path(folder, name).write_bytes(kept.read_as(table.path, name, tag))
     except FileNotFoundError:
-        return False  # cleared away, or made anew meanwhile
-    return True
+        return False
+    return log is not None
 
 
 def _since_checkpoint(path: str, upto: int) -> dict[str, str] | None:

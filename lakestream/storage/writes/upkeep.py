@@ -9,18 +9,21 @@ import logging
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalake.exceptions import DeltaError
 
+from lakestream.clock import SystemClock
 from lakestream.errors import StorageError
 from lakestream.storage.places import files
 from lakestream.storage.sessions.altering import run_on
 from lakestream.storage.tables.durable import committing, force_checkpoint, force_commits
 from lakestream.storage.tables.log import checkpoint_name
 from lakestream.storage.tables.table import capabilities, first_line
-from lakestream.storage.writes.checkpointing import write_checkpoint
+from lakestream.storage.writes.checkpointing import behind_commit, drop_files, write_checkpoint
 from lakestream.storage.writes.edits import retried
+from lakestream.storage.writes.owed import owe
 from lakestream.storage.writes.writing import put_together
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ the place of another one costs its whole file."""
 
 _log = logging.getLogger(__name__)
 _INTERVAL_PART = re.compile(r"(?<!\d)(\d++)\s*+(week|day|hour|minute|second|millisecond|microsecond)s?\b\s*+")
+_OWN_FILES_KEPT = timedelta(hours=1)
+_LOG_ENTRY = re.compile(r"_delta_log/(\d{20})\.(json|crc|(checkpoint.*)\.parquet)")
+_ENTRIES = 1_000
 _FILES_KEPT = ("delta.deletedFileRetentionDuration", "7 days")
 _LOG_KEPT = ("delta.logRetentionDuration", "30 days")
 _SPARK_ONLY = frozenset({"columnMapping", "deletionVectors"})
@@ -120,16 +126,61 @@ def compact(table: Table) -> None:
     A commit to a table costs more with each file that it has, and with each entry of its log. What fails is
     left to the next time, or to :func:`keep_up`.
     """
+    owe(table.path, "small files", partial(_compacted, table))
+
+
+def _compacted(table: Table) -> None:
     with committing(table):
         before = table.version
         try:
             if not _needs_spark(table):
                 _compact(table, FILE_BYTES)
                 force_commits(table.path, before, table.version)
-                table.handle.cleanup_metadata()
+                owe(table.path, "old entries", partial(_clear_log, table))
         except DeltaError:
             _log.warning("the files of %s were not put together", table.path, exc_info=True)
         table.was_compacted()
+
+
+def put_own_together(table: Table) -> None:
+    """Put the small files of a table of lakestream's own together, and drop what is old, behind a commit."""
+    with behind_commit(table.path), committing(table):
+        put_together(table, FILE_BYTES)
+    drop_old(table)
+
+
+def drop_old(table: Table) -> None:
+    """Delete files that a table of lakestream's own has not had for an hour, and old entries of its log."""
+    owe(table.path, "old files", partial(_drop_files, table))
+    owe(table.path, "old entries", partial(_clear_log, table))
+
+
+def _drop_files(table: Table) -> None:
+    with behind_commit(table.path), table.guard:
+        drop_files(table, _OWN_FILES_KEPT)
+
+
+def _clear_log(table: Table) -> None:
+    """Delete old entries of a table's log; in a store the first thousand at most, which are the oldest.
+
+    Those before a checkpoint that is as old: readers of versions that are kept begin there.
+    """
+    with behind_commit(table.path), table.guard:
+        if not files.is_uri(table.path):
+            table.handle.cleanup_metadata()
+            return
+        before = SystemClock().now() - _duration(table, *_LOG_KEPT)
+        found = files.written_at(table.path, "_delta_log/", most=_ENTRIES)
+        entries = [(name, entry) for name, written in found if written < before and (entry := _entry(name))]
+        checkpoints = [version for _, (version, is_checkpoint) in entries if is_checkpoint]
+        first = max(checkpoints, default=0)
+        files.delete(table.path, [name for name, (version, _) in entries if version < first])
+
+
+def _entry(name: str) -> tuple[int, bool] | None:
+    """Return the version of an entry of a log, and whether it is a checkpoint in one file."""
+    entry = _LOG_ENTRY.fullmatch(name)
+    return entry and (int(entry[1]), entry[3] == "checkpoint")
 
 
 def shorten_log(table: Table, commits: int) -> None:
@@ -138,9 +189,12 @@ def shorten_log(table: Table, commits: int) -> None:
     A table's writers may leave that out; to go to its next version costs more with each commit behind the
     last one. What fails is left to the next time, or to :func:`keep_up`.
     """
+    if table.checkpoints.lack(table.version, commits):
+        owe(table.path, "checkpoint", partial(_shortened, table))
+
+
+def _shortened(table: Table) -> None:
     with committing(table):
-        if not table.checkpoints.lack(table.version, commits):
-            return
         try:
             if not _needs_spark(table):
                 _checkpoint(table)

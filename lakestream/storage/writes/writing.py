@@ -8,6 +8,7 @@ condition that nobody has committed meanwhile.
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
@@ -15,14 +16,17 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from lakestream.storage.places import files
+from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.tables import kept
 from lakestream.storage.tables.durable import data_files
 from lakestream.storage.tables.log import commit_name, known_commit
 from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.mirror import few_files, has_plain_rows, mirrored, small_files
-from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints, write_checkpoint
+from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints, owe_checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable, WriterProperties
 
@@ -92,6 +96,15 @@ def replace_rows(
     keep_checkpoints(table, before)
 
 
+def made_with_rows(
+    path: str, rows: pa.Table, properties: Mapping[str, str], *, commit_properties: CommitProperties
+) -> bool:
+    """Make a table in a store with its first rows, in a commit; false: another writer has made one."""
+    with TemporaryDirectory(dir=scratch_folder()) as folder:
+        write_deltalake(folder, rows, configuration={**properties}, commit_properties=commit_properties)
+        return _is_put(path, Path(folder), 0, 0)
+
+
 def all_rows(table: Table) -> pa.Table:
     """Return the rows of a table, with a request for each file in a store that was not written here."""
     import pyarrow as pa
@@ -119,7 +132,7 @@ def put_together(table: Table, target_bytes: int | None = None) -> bool:
         if done["numFilesAdded"]:
             _put(table, mirror)
     if done["numFilesAdded"]:
-        write_checkpoint(table)
+        owe_checkpoint(table)
     return bool(done["numFilesAdded"])
 
 
@@ -132,16 +145,20 @@ def _mirrored_files(table: Table, rows: pa.Table, replace: str | None) -> list[s
 
 def _put(table: Table, mirror: DeltaTable) -> None:
     """Put what a mirror's first write has left into the table, as its next commit."""
-    folder = Path(unquote(urlparse(mirror.table_uri).path))
-    entry, version = folder / commit_name(1), table.version + 1
-    content = entry.read_bytes()
-    for name in data_files(entry):
-        kept.write(table.path, name, (folder / name).read_bytes())
-    # The answer to a request that was done may be lost, and the request be made again.
-    if not kept.write_new(table.path, commit_name(version), content) and content != kept.read(
-        table.path, commit_name(version)
-    ):
+    folder, version = Path(unquote(urlparse(mirror.table_uri).path)), table.version + 1
+    if not _is_put(table.path, folder, 1, version):
         look_anew()
         table.refresh()
         raise CommitFailedError(f"version {version} of {table.path} was committed by another writer")
+    content = Path(folder, commit_name(1)).read_bytes()
     table.ahead.take(known_commit(table.path, version, content))
+
+
+def _is_put(path: str, folder: Path, made: int, version: int) -> bool:
+    """Put a commit that was made in a folder into a table, as a version; false: there is another one."""
+    entry, name = folder / commit_name(made), commit_name(version)
+    content = entry.read_bytes()
+    for file in data_files(entry):
+        kept.write(path, file, (folder / file).read_bytes())
+    # The answer to a request that was done may be lost, and the request be made again.
+    return kept.write_new(path, name, content) or content == kept.read(path, name)
