@@ -22,8 +22,12 @@ from lakestream.storage.delta import read_commits
 from lakestream.storage.places import claims, files
 from lakestream.storage.places.backup import restore
 from lakestream.storage.places.leases import LEASE_SECONDS, TREE, Leases, Member, read_roll
+from lakestream.storage.records import states, tick_log
 from lakestream.storage.records.registry import Registry
 from lakestream.storage.rows.reading import read_arrow
+from lakestream.storage.tables import ahead
+from lakestream.storage.tables.log import last_checkpoint
+from lakestream.storage.tables.mirror import count_files
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes.writing import write_rows
 from lakestream.timeseries import points
@@ -298,6 +302,56 @@ def test_what_looks_and_ticks_ask_of_a_store(root: str, server: StoreServer) -> 
         late = asked(lake.tick_once)
         assert len(late) - (len(KINDS) - 1) <= 40
         assert rows(lake, "exact")[0] == (0, 2, 3)
+
+
+SERIES = {
+    "exact": f"INTERVAL(10s) SLIDING(10s) FROM m STREAM_OPTIONS(EXACT) INTO o_s {CALCULATION}",
+    "cut": f"SESSION(ts, 4s) FROM m INTO o_s {CALCULATION}",
+    "cut by rows, exact": f"COUNT_WINDOW(3) FROM m STREAM_OPTIONS(EXACT) INTO o_s {CALCULATION}",
+    "joined": "INTERVAL(10s) SLIDING(10s) FROM m INTO o_s AS SELECT _twstart AS w, count(*) AS n, "
+    "sum(l.k) AS total FROM m r JOIN looked_up l ON r.v = l.v WHERE r.ts >= _twstart AND r.ts < _twend",
+    "notifying": "INTERVAL(10s) SLIDING(10s) FROM m NOTIFY('ws://127.0.0.1:9/') ON(WINDOW_CLOSE) "
+    f"INTO o_s {CALCULATION}",
+}
+
+
+def series(server: StoreServer, root: str, kind: str, ticks: int, settings: Settings) -> list[int]:
+    """Return how many requests each tick of a series makes, behind the first two."""
+    counts = []
+    with Lake(root, settings=settings) as lake, Lake(root) as other:
+        lake.sql("CREATE TABLE looked_up (ts TIMESTAMP, v INT, k INT)")
+        lake.sql("INSERT INTO looked_up VALUES ('2025-01-01 00:00:00', 1, 7)")
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(f"CREATE STREAM s {SERIES[kind]}")
+        for tick in range(ticks):
+            other.insert("m", [{"ts": START + timedelta(seconds=11 * tick), "v": 1}])
+            server.asked()
+            [report] = lake.tick_once()
+            assert report.error is None
+            counts.append(len(server.asked()))
+    return counts[2:]
+
+
+@pytest.mark.parametrize("kind", ["exact", "cut"])
+def test_no_tick_of_a_series_asks_a_store_for_much(
+    root: str, server: StoreServer, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upkeep comes due all the time here, of records, states, outputs and logs; what is kept has an end."""
+    monkeypatch.setattr(tick_log, "_MAX_FILES", 4)
+    monkeypatch.setattr(states, "_KEPT_UP_EVERY", 5)
+    monkeypatch.setattr(ahead, "_LISTED_EVERY", 7)
+    settings = Settings(checkpoint_ticks=5, compact_commits=8, history_ticks=3)
+    assert max(series(server, root, kind, 20, settings)) <= 25
+    for table in ("_lakestream/plans", "_lakestream/progress", "main/o_s"):
+        path = f"{root}/{table}"
+        assert DeltaTable(path).version() - last_checkpoint(path) < 15, table
+        assert count_files(Table.open(path)) <= 15, table
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [*SERIES])
+def test_no_tick_of_a_long_series_asks_a_store_for_much(root: str, server: StoreServer, kind: str) -> None:
+    assert max(series(server, root, kind, 300, Settings(notify_hosts=("127.0.0.1",)))) <= 25
 
 
 def test_points_of_another_writer_stay_under_those_of_a_query(

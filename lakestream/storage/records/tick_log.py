@@ -30,7 +30,13 @@ from lakestream.storage.writes.edits import retried
 from lakestream.storage.writes.mending import put_aside, whole_files
 from lakestream.storage.writes.owed import owe
 from lakestream.storage.writes.upkeep import FILE_BYTES, drop_old
-from lakestream.storage.writes.writing import all_rows, put_together, replace_rows, write_rows
+from lakestream.storage.writes.writing import (
+    all_rows,
+    are_at_hand,
+    put_together,
+    replace_rows,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +108,7 @@ class TickLog(Generic[_Tick]):
             self._files += 1
             self._count_own(before, table)
             if self._files > _MAX_FILES:
-                owe(self._path, "small files", self._kept_up)
+                owe(self._path, "small files", self._put_together)
 
     def clear(self) -> int:
         """Keep the last ticks of each stream only, and return how many records went."""
@@ -262,26 +268,26 @@ class TickLog(Generic[_Tick]):
 
     # --- kept small ---
 
-    def _kept_up(self) -> None:
-        table = self._writable()
-        with self._alone(), behind_commit(self._path), committing(table):
-            self._put_together(table)
-
-    def _put_together(self, table: Table) -> None:
+    def _put_together(self) -> None:
         """Put many files together; those of old ticks go when as many came as may stay.
 
         Where another daemon writes meanwhile, nothing changes: there is a next time.
         """
-        if rows_there(table) > 2 * self._kept_ticks() * max(1, len(self._streams.rows())):
-            self._shorten(table)
-            return
-        before = table.version
-        try:
-            if put_together(table, FILE_BYTES):
+        table = self._writable()
+        with self._alone(), behind_commit(self._path), committing(table):
+            before = table.version
+            is_long = rows_there(table) > 2 * self._kept_ticks() * max(1, len(self._streams.rows()))
+            is_next = is_long and are_at_hand(table)
+            try:
+                is_done = not is_next and put_together(table, FILE_BYTES, in_parts=True)
+            except CommitFailedError:
+                return
+            if is_long and not is_done:
+                self._shorten(table)
+                return
+            if is_done:
                 self._count_own(before, table)
-        except CommitFailedError:
-            return
-        self._drop_old(table)
+            self._drop_old(table)
 
     def _shorten(self, table: Table) -> int:
         """Put the last ticks of the streams in the place of all, in one commit; return how many go.

@@ -13,8 +13,6 @@ from lakestream.storage.tables.log import commit_at
 from lakestream.storage.tables.looks import is_new
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from deltalake import DeltaTable
 
     from lakestream.storage.tables.log import AddedFile, CommitInfo
@@ -105,8 +103,10 @@ class Ahead:
             return True
         self._looks, before, self._looked_at = self._looks + 1, self._looked_at, _CLOCK.now()
         if self._looks % _LISTED_EVERY == 0 or self._looked_at - before > _LISTED_AFTER:
-            listed = files.tags(self._path, "_delta_log/", f"_delta_log/{self.version:020}")
-            if not self._leads_on(listed):
+            there = self._listed()
+            if there == {self.version}:
+                return True
+            if not {self.version, self.version + 1} <= there:
                 return False
         begun = self.version
         while (commit := commit_at(self._path, self.version + 1)) is not None:
@@ -115,10 +115,10 @@ class Ahead:
             self.take(commit)
         return True
 
-    def _leads_on(self, listed: Iterable[str]) -> bool:
-        """Return whether a log has the commit seen last, and the one behind it where there are later ones."""
-        versions = {int(name[-25:-5]) for name in listed if _COMMIT.fullmatch(name)}
-        return self.version in versions and (len(versions) == 1 or self.version + 1 in versions)
+    def _listed(self) -> set[int]:
+        """Return the versions that a list of the log has, from the one seen last on."""
+        listed = files.tags(self._path, "_delta_log/", f"_delta_log/{self.version:020}")
+        return {int(name[-25:-5]) for name in listed if _COMMIT.fullmatch(name)}
 
     def transaction(self, app: str) -> int | None:
         """Return the last transaction version of an application id in these commits."""

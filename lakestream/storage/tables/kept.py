@@ -60,19 +60,25 @@ def read_as(path: str, name: str, tag: str) -> bytes:
     return known[1] if known is not None and known[0] == tag else read(path, name)
 
 
+def held(path: str, name: str) -> bytes | None:
+    """Return a file as it was when it was read or written last; None for one that is not kept."""
+    found = _KEPT.get((path, name))
+    return None if found is None else found[1]
+
+
 def known(path: str, name: str) -> bytes | None:
     """Return a file as it was when it was read or written last, else read it; None where there is none."""
-    found = _KEPT.get((path, name))
+    found = held(path, name)
     try:
-        return read(path, name) if found is None else found[1]
+        return read(path, name) if found is None else found
     except FileNotFoundError:
         return None
 
 
 def written(path: str, name: str) -> bytes:
     """Return a data file of a table in a store, which is written once: as it is kept, else read."""
-    found = _KEPT.get((path, name))
-    return files.read_bytes(path, name) if found is None else found[1]
+    found = held(path, name)
+    return files.read_bytes(path, name) if found is None else found
 
 
 def write(path: str, name: str, content: bytes) -> None:

@@ -148,13 +148,17 @@ def _since_checkpoint(path: str, upto: int) -> dict[str, str] | None:
 
     None for a log that has anything else, or lacks something.
     """
-    hint = kept.known(path, LAST_CHECKPOINT)
+    # Of a short log a list tells whether there is one.
+    hint = kept.known(path, LAST_CHECKPOINT) if upto >= _MOST_COMMITS else kept.held(path, LAST_CHECKPOINT)
     for _ in range(2):
-        version = _version(hint)
-        if version is None or not upto - _MOST_COMMITS <= version < upto:
+        begun = _version(hint)
+        if begun is None or not upto - _MOST_COMMITS <= begun < upto:
             return None
-        log = files.tags(path, _LOG, f"{_LOG}{version:020}" if version >= 0 else _LOG)
-        if hint == (hint := _named(path, log)):
+        log = files.tags(path, _LOG, f"{_LOG}{begun:020}" if begun >= 0 else _LOG)
+        version = _version(hint := _named(path, log))
+        if version is None or version >= upto:
+            return None
+        if version >= begun:
             break
     else:
         return None

@@ -134,7 +134,7 @@ def _compacted(table: Table) -> None:
         before = table.version
         try:
             if not _needs_spark(table):
-                _compact(table, FILE_BYTES)
+                _compact(table, FILE_BYTES, in_parts=True)
                 force_commits(table.path, before, table.version)
                 owe(table.path, "old entries", partial(_clear_log, table))
         except DeltaError:
@@ -145,7 +145,7 @@ def _compacted(table: Table) -> None:
 def put_own_together(table: Table) -> None:
     """Put the small files of a table of lakestream's own together, and drop what is old, behind a commit."""
     with behind_commit(table.path), committing(table):
-        put_together(table, FILE_BYTES)
+        put_together(table, FILE_BYTES, in_parts=True)
     drop_old(table)
 
 
@@ -231,9 +231,9 @@ def _count(table: Table) -> int:
 
 
 @retried
-def _compact(table: Table, target_bytes: int | None) -> None:
+def _compact(table: Table, target_bytes: int | None, *, in_parts: bool = False) -> None:
     table.refresh()
-    put_together(table, target_bytes)
+    put_together(table, target_bytes, in_parts=in_parts)
 
 
 def _checkpoint(table: Table) -> None:

@@ -25,7 +25,7 @@ from lakestream.storage.tables.mirror import few_files, has_plain_rows, mirrored
 from lakestream.storage.writes.checkpointing import NO_HOOKS, keep_checkpoints, owe_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable, WriterProperties
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _MIRRORED_BYTES = 64 << 20
 """More rows are not laid on this machine's disk: delta-rs sends them as it goes."""
+_FEW_ASKED = 3
+"""Files of others that are read in one step of a table's upkeep."""
 _LARGE_BYTES = 100 << 20
 """The size from which on delta-rs leaves files as they are, where nothing else is said."""
 
@@ -116,13 +118,22 @@ def all_rows(table: Table) -> pa.Table:
         return pa.table(mirror.scan())
 
 
-def put_together(table: Table, target_bytes: int | None = None) -> bool:
+def are_at_hand(table: Table) -> bool:
+    """Return whether all rows of a table take few requests: most files were written here."""
+    return len(_asked_for(table, small_files(table) or ())) <= _FEW_ASKED
+
+
+def put_together(table: Table, target_bytes: int | None = None, *, in_parts: bool = False) -> bool:
     """Put the small files of a table together, in a commit that changes no row; return whether it was made.
 
-    ``target_bytes`` is about the size of what they become, and of files that stay as they are. Raises
-    delta-rs's CommitFailedError as :func:`write_rows`.
+    ``target_bytes`` is about the size of what they become, and of files that stay as they are; ``in_parts``
+    leaves all but a few to the next time that a store has to be asked for. Raises delta-rs's
+    CommitFailedError as :func:`write_rows`.
     """
     names, before = small_files(table, target_bytes or _LARGE_BYTES), table.version
+    if names is not None and in_parts:
+        left = {*_asked_for(table, names)[_FEW_ASKED:]}
+        names = {name: size for name, size in names.items() if name not in left}
     if names is None:
         done = table.handle.optimize.compact(target_size=target_bytes, post_commithook_properties=NO_HOOKS)
         keep_checkpoints(table, before)
@@ -134,6 +145,11 @@ def put_together(table: Table, target_bytes: int | None = None) -> bool:
     if done["numFilesAdded"]:
         owe_checkpoint(table)
     return bool(done["numFilesAdded"])
+
+
+def _asked_for(table: Table, names: Iterable[str]) -> list[str]:
+    """Return those of a table's files that were neither written nor read here."""
+    return [name for name in names if kept.held(table.path, name) is None]
 
 
 def _mirrored_files(table: Table, rows: pa.Table, replace: str | None) -> list[str] | None:

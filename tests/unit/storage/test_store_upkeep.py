@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,16 +15,21 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from lakestream.storage.places import files
+from lakestream.storage.tables import ahead
 from lakestream.storage.tables.log import LAST_CHECKPOINT, checkpoint_name, commit_name, read_commits
+from lakestream.storage.tables.mirror import count_files, rows_there, small_files
 from lakestream.storage.tables.table import Table
 from lakestream.storage.writes import checkpointing
-from lakestream.storage.writes.checkpointing import write_checkpoint
+from lakestream.storage.writes.checkpointing import drop_files, write_checkpoint
 from lakestream.storage.writes.commit import CommitTag, commit
+from lakestream.storage.writes.owed import Owed, owe
+from lakestream.storage.writes.upkeep import drop_old
 from lakestream.storage.writes.writing import all_rows, put_together, replace_rows
 from tests.store_server import BUCKET, StoreServer, store_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 ROWS = pa.table({"k": [1, 2], "v": ["a b", None]})
 PROPERTIES = {"delta.checkpointInterval": "5"}
@@ -320,15 +326,103 @@ def test_files_are_not_put_together_over_a_commit_that_took_one_away(followed: F
 
 
 def test_a_log_that_was_cleared_behind_a_handle_is_noticed(followed: Followed, server: StoreServer) -> None:
-    """Its next commit is gone: each hundredth look lists the log, which is a request where nothing is new."""
+    """Its next commit is gone: each hundredth look lists the log instead of asking for the next commit."""
     table = followed.table
     server.asked()
     for _ in range(100):
         assert table.refresh() == 0
-    assert len(server.asked()) == 101
+    assert len(server.asked()) == 100
     for _ in range(6):
         write_deltalake(followed.path, ROWS, mode="append")
     with files.store_answers(followed.path) as store:
         store.delete([*map(commit_name, range(5))])
     seen = {table.refresh() for _ in range(100)}
     assert seen == {0, 6}
+
+
+def names_in(path: str) -> set[str]:
+    """Return what a store has of a table."""
+    return {name for name, _ in files.written_at(path)}
+
+
+@pytest.mark.parametrize("history", [replaced_rows, others_between, cleared])
+def test_files_that_no_version_has_go_as_by_delta_rs(
+    followed: Followed, history: Callable[[Followed], None]
+) -> None:
+    history(followed)
+    followed.write(replace="k = 2")
+    put_together(followed.table)
+    files.write_bytes(followed.path, "part-of-a-killed-process.parquet", b"")
+    by_delta_rs = DeltaTable(followed.path).vacuum(0, enforce_retention_duration=False, full=True)
+    before = names_in(followed.path)
+    drop_files(followed.table, timedelta(hours=1))
+    assert names_in(followed.path) == before
+    drop_files(followed.table, timedelta())
+    assert names_in(followed.path) == before - {*by_delta_rs}
+    assert len(by_delta_rs) > 1
+    assert rows_of(followed.path)
+
+
+def test_what_a_checkpoint_has_forgotten_goes_on_a_disk_too(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, ROWS, configuration={"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    for _ in range(3):
+        write_deltalake(path, ROWS, mode="append")
+    table = Table.open(path)
+    assert put_together(table)
+    write_checkpoint(table)
+    table.reopen()
+    drop_files(table, timedelta())
+    assert len([*(tmp_path / "t").glob("*.parquet")]) == 1
+
+
+def test_old_entries_of_a_log_go_up_to_a_checkpoint(followed: Followed, server: StoreServer) -> None:
+    for _ in range(7):
+        followed.write()
+    drop_old(followed.table)
+    assert commit_name(0) in names_in(followed.path)  # kept for thirty days
+    followed.table.handle.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+    followed.table.reopen()
+    server.asked()
+    drop_old(followed.table)
+    assert len(server.asked()) <= 6
+    left = sorted(name for name in names_in(followed.path) if name.startswith("_delta_log/0"))
+    assert left[:2] == [checkpoint_name(5), commit_name(5)]
+    assert len(rows_of(followed.path)) == 8 * ROWS.num_rows
+
+
+@pytest.mark.parametrize("history", [appended, replaced_rows, others_between])
+def test_many_commits_ahead_of_a_handle_are_summed_up(
+    followed: Followed, history: Callable[[Followed], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_MOST", 2)
+    opened = followed.table.ahead.handle.version()
+    for _ in range(3):
+        history(followed)
+        put_together(followed.table)
+        followed.write()
+    assert followed.table.ahead.handle.version() == opened or history is others_between
+    fresh = Table.open(followed.path)
+    assert small_files(followed.table) == small_files(fresh)
+    assert count_files(followed.table) == len(fresh.handle.file_uris())
+    assert rows_there(followed.table) == len(rows_of(followed.path))
+    assert followed.table.ahead.transaction("lakestream:s") == followed.tick
+
+
+def test_a_step_is_put_off_in_a_store_and_keeps_its_place() -> None:
+    owed, done = Owed(), []
+
+    def step(name: str) -> Callable[[], None]:
+        return lambda: done.append(name)
+
+    with owed.put_off():
+        owe("/local", "checkpoint", step("at once"))
+        owe("s3://b/t", "checkpoint", step("old"))
+        owe("s3://b/u", "checkpoint", step("second"))
+        owe("s3://b/t", "checkpoint", step("first"))
+        assert done == ["at once"]
+        owed.pay(1)
+        assert done == ["at once", "first"]
+    owe("s3://b/t", "checkpoint", step("beside"))
+    owed.pay()
+    assert done == ["at once", "first", "beside", "second"]
