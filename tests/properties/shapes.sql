@@ -72,6 +72,18 @@ SELECT p.[[by=k|g]] AS k, [[agg=max(q.v)|min(q.v)|max(q.id)|max(q.v) - min(p.v)|
   [[where=|WHERE p.v IS NOT NULL]] GROUP BY p.[[by]] [[having=|HAVING max(q.v) > 1|HAVING count(q.v) > 0]];
 SELECT q.g AS k, [[agg=max|min]](p.v) AS n FROM {a} p [[how=JOIN|LEFT JOIN]] {b} q ON q.k = p.k [[how]] {c} r ON r.g =
   q.g [[where=|WHERE r.v > 0]] GROUP BY q.g;
+SELECT l.k, [[of=m.c|r.c|l.c]] AS n FROM (SELECT k, [[left=count(*)|sum(v)|max(v)]] AS c FROM {a} $kept GROUP BY k) l
+  [[how=JOIN|LEFT JOIN]] (SELECT k, v, count(*) AS c FROM {b} GROUP BY k, v) m ON m.k = l.k [[also=JOIN|LEFT
+  JOIN]] (SELECT k, max(id) AS c FROM {c} GROUP BY k) r ON r.k = [[on=l.k|m.k]] [[where=|WHERE l.c > 1|WHERE r.c > 2]];
+WITH t AS (SELECT k, g, [[left=count(*)|sum(v)|max(v)]] AS c FROM {a} GROUP BY k, g) SELECT l.k, s.v AS n FROM t l,
+  {b} s WHERE l.c > (SELECT [[agg=avg|min]](m.c) FROM t m WHERE m.[[by=g|k]] = l.[[by]]) AND s.[[by]] =
+  l.[[by]][[more=| AND s.v > 0]];
+SELECT [[by=l.k|l.g|m.k|l.k + m.k|l.k + p.v]] AS k, [[agg=count(*)|sum(l.c)|max(p.v)]] AS n FROM {b} p [[how=JOIN|LEFT
+  JOIN]] (SELECT k, g, count(*) AS c FROM {a} GROUP BY k, g) l ON l.[[on=k|g]] = p.[[on]] [[also=JOIN|LEFT JOIN]] (SELECT
+  k, v FROM {a} UNION ALL SELECT k, v FROM {c}) m ON m.k = [[of=p.k|l.k]] GROUP BY [[by]];
+SELECT l.k, l.c AS n FROM (SELECT k, g, v, row_number() OVER (PARTITION BY k, g ORDER BY v, id) AS c FROM {a}) l,
+  (SELECT k, g, v, row_number() OVER (PARTITION BY k, g ORDER BY v, id) AS c FROM [[from={a}|{b}]]) m WHERE m.k = l.k
+  AND m.g = l.g AND m.c = l.c + 1;
 
 -- Spark alone
 

@@ -124,7 +124,11 @@ def paths_of(calculation: Calculation) -> tuple[Path, ...]:
     found = [survey.path(leaf) for leaf in survey.leaves if leaf.read is not None]
     if survey.is_whole(calculation.query):
         return tuple(found)
-    # Something of the query was not understood: what stands in it may count anywhere.
+    return paths_anywhere(calculation)  # something of the query was not understood
+
+
+def paths_anywhere(calculation: Calculation) -> tuple[Path, ...]:
+    """Return a path of each read of a calculation whose changes may count in any window."""
     return tuple(Path(read, (Node("n0", read),), leads=False) for read in calculation.reads)
 
 

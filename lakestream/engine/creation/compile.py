@@ -15,7 +15,7 @@ from lakestream.compute.windows.gaps import filled
 from lakestream.compute.windows.keyed.kept import with_kept
 from lakestream.compute.windows.keyed.keys import by_groups, keys_of
 from lakestream.compute.windows.keyed.leads import NotKeyedError
-from lakestream.compute.windows.reach import paths_of
+from lakestream.compute.windows.reach import paths_anywhere, paths_of
 from lakestream.engine.base.names import (
     TBNAME,
     Names,
@@ -212,7 +212,8 @@ def _followed(
     follow = definition.options.late.follow
     if follow is None and own is None:
         return ()
-    paths = [path for path in paths_of(calculation) if path.read.relation.version is None]
+    led = paths_anywhere if is_whole(definition.trigger) else paths_of  # a whole has no windows to lead to
+    paths = [path for path in led(calculation) if path.read.relation.version is None]
     if follow is None:
         return tuple(path for path in paths if path.read.relation.key == own and path.leads)
     if follow.tables is None:

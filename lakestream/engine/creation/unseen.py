@@ -54,12 +54,14 @@ def refuse_unseen(stream: Stream) -> None:
 
 
 def _reads_unseen(stream: Stream) -> bool:
-    followed = {path.read.view for path in stream.followed if not opens_once(stream)}
-    return any(
-        path.read.view not in followed and not _is_of_window(stream, path)
-        for path in paths_of(stream.calculation)
-        if path.read.relation.key == stream.calculation.scope.source.key
-        and path.read.relation.version is None
+    calculation, followed = stream.calculation, {path.read.view for path in stream.followed}
+    unseen = {
+        read.view
+        for read in calculation.reads
+        if read.relation.key == calculation.scope.source.key and read.relation.version is None
+    } - (set() if opens_once(stream) else followed)
+    return bool(unseen) and any(
+        path.read.view in unseen and not _is_of_window(stream, path) for path in paths_of(calculation)
     )
 
 

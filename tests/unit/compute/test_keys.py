@@ -78,9 +78,7 @@ def test_keys_with_and_without_what_may_be_joined(
 ) -> None:
     (branch,) = found(CHAIN).branches
     (lead,) = (lead for lead in branch.leads if lead.read.relation.key == f"main.{table}")
-    sql = lead.sql(
-        branch.keys, table, lambda read: read.relation.key.split(".")[1], {f"main.{table}", *moved}
-    )
+    sql = lead.sql(table, lambda read: read.relation.key.split(".")[1], {f"main.{table}", *moved})
     connection = duckdb.connect()
     connection.execute(
         "CREATE TABLE meters AS SELECT now() AS ts, 2 AS v, 'l' AS loc, 1 AS gid, 't' AS tbname"

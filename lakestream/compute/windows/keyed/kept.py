@@ -17,8 +17,8 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates, is_aggregate_call
 from lakestream.compute.windows.calculation import COLUMNS, READ, spark_sql
-from lakestream.compute.windows.keyed.keys import COMPARED, hidden_types, may_be_text, meant, whole_groups
-from lakestream.compute.windows.keyed.leads import Core, NotKeyedError
+from lakestream.compute.windows.keyed.keys import hidden_types, may_be_text, meant, whole_groups
+from lakestream.compute.windows.keyed.leads import COMPARED, Core, NotKeyedError
 from lakestream.language.quoting import quoted, quoted_text
 
 if TYPE_CHECKING:

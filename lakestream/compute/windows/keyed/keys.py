@@ -13,6 +13,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -20,11 +21,13 @@ from sqlglot import exp
 from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.compute.windows.calculation import ALIAS, COLUMNS, READ, Bound
 from lakestream.compute.windows.keyed.leads import (
+    COMPARED,
     OF_A_VIEW,
     Core,
     Key,
     NotKeyedError,
     Within,
+    is_one_type,
     names_of,
     refused_source,
 )
@@ -47,9 +50,6 @@ NUMBER = "_ls_key"
 
 BRANCH = "_ls_branch"
 """The column with the number of the part of a UNION ALL that a row is of, where there are several."""
-
-COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|varchar|char|decimal")
-"""What begins the types whose equal values are written the same: not those of 0.0 and -0.0."""
 
 _NOT_HELD = re.compile(r"interval|void|variant|map<")
 """What the types hold that no column of a table beside a row's number has."""
@@ -122,7 +122,7 @@ class Branch:
     def sql(self, lead: Lead, changed: str, beside: Callable[[Read], str], moved: Collection[str]) -> str:
         """Return SQL of the keys that changed rows touch, as :data:`TOUCHED` has them; see :class:`Lead`."""
         names = names_of(self.keys)
-        found = lead.sql(self.keys, changed, beside, moved)
+        found = lead.sql(changed, beside, moved)
         return f"SELECT {self.number_sql(names)} AS gid, {', '.join(names)} FROM ({found})"
 
     def number_sql(self, keys: Sequence[str]) -> str:
@@ -457,8 +457,7 @@ def _share_keys(branches: Sequence[_Levels]) -> None:
 
 def _alike(column: Sequence[tuple[Key | None, str]]) -> bool:
     """Return whether the keys at one place of the queries of a UNION are of one type of known values."""
-    kinds = {re.sub(r"varchar\(\d+\)", "string", kind) for _, kind in column}
-    return len(kinds) == 1 and COMPARED.match(kinds.pop()) is not None
+    return is_one_type(kind for _, kind in column)
 
 
 def _cut(query: exp.Expr) -> bool:
@@ -477,8 +476,7 @@ def _keyed(place: int, levels: _Levels, number: int | None) -> tuple[Branch, Rea
     if not keys and (number is not None or not _is_total(levels)):
         raise NotKeyedError("it has no keys by which its rows fall apart", _BY_PARTS)
     core = levels.core
-    named = frozenset(name for key in keys for name in key.tables)
-    leads = core.led(named)
+    leads = core.led(keys)
     narrowed = [
         (read.view, name, place) for place, key in enumerate(keys) for read, name in core.narrowed(key)
     ]
@@ -542,13 +540,17 @@ class _Levels:
         shown: dict[str, Key | None] = {}
         for select in reversed(self.selects):
             is_core = select is self.core.select
+            find: Callable[[exp.Expr], Key | None]
             find = self.core.key if is_core else _Shown(select, shown).key
             is_distinct = bool(select.args.get("distinct")) or (
                 self.is_distinct and select is self.selects[0]
             )
             asked = _asked(select, is_distinct=is_distinct)
             if asked is not None:
-                keys = [*dict.fromkeys(key for key in map(find, asked) if key is not None)]
+                keys = _found(find, asked)
+                if is_core and asked and not keys:  # where there are others, they are what they always were
+                    find = partial(self.core.key, of_queries=True)
+                    keys = _found(find, asked)
             self._results = [find(item.unalias()) for item in select.selects]
             names = [item.alias_or_name.lower() for item in select.selects]
             results = dict(zip(names, self._results, strict=True))
@@ -570,8 +572,7 @@ class _Levels:
 
     def _type(self, key: Key | None) -> str:
         """Return the type of a key that is a column of a table; "" where it is none."""
-        read = None if key is None else self.core.read_of(key)
-        return "" if read is None or key is None else read.relation.types.get(key.resolved.name.lower(), "")
+        return "" if key is None or self.core.read_of(key) is None else self.core.type_of(key)
 
     def place_of(self, key: Key) -> int:
         """Return the number (from 1) of the result column that has a key as it is; 0 for none."""
@@ -595,11 +596,15 @@ class _Levels:
 
 @dataclass(frozen=True)
 class _Inside:
-    """A query within another one: its branches, and the places of results that tell rows of it apart."""
+    """A query within another one: its branches, and the places of results that tell rows of it apart.
+
+    ``types`` are those of results that are columns of tables, of one type in each branch.
+    """
 
     branches: tuple[_Levels, ...]
     places: Mapping[str, int]
     names: frozenset[str]
+    types: Mapping[str, str]
 
     @property
     def columns(self) -> frozenset[str]:
@@ -612,10 +617,9 @@ class _Inside:
 
     def _of(self, branch: _Levels, columns: Sequence[str]) -> Iterator[Within]:
         told = branch.telling()
-        keys = tuple(key for column in columns if (key := told[self.places[column]]) is not None)
-        named = frozenset(name for key in keys for name in key.tables)
-        for lead in branch.core.led(named):
-            yield Within(tuple(columns), keys, lead)
+        keys = [key for column in columns if (key := told[self.places[column]]) is not None]
+        for lead in branch.core.led(keys):
+            yield Within(tuple(columns), lead)
 
 
 def _inner_of(query: exp.Query) -> _Inside | None:
@@ -628,10 +632,11 @@ def _inner_of(query: exp.Query) -> _Inside | None:
     told = [branch.telling() for branch in branches]
     if len({len(names), len({*names}), *map(len, told)}) > 1 or "*" in names:
         return None
-    types = zip(*(branch.typed() for branch in branches), strict=True)
-    fit = [len(branches) == 1 or _alike(column) for column in types]
+    typed = [*zip(*(branch.typed() for branch in branches), strict=True)]
+    fit = [len(branches) == 1 or _alike(column) for column in typed]
     places = {name: n for n, name in enumerate(names) if name and fit[n] and all(one[n] for one in told)}
-    return _Inside(tuple(branches), places, frozenset(names))
+    types = {name: typed[n][0][1] for name, n in places.items()}
+    return _Inside(tuple(branches), places, frozenset(names), types)
 
 
 def _branches(query: exp.Expr) -> list[exp.Select]:
@@ -687,6 +692,11 @@ class _Shown:
 
     def _below(self, column: exp.Column) -> Key | None:
         return self.results.get(column.name.lower())
+
+
+def _found(find: Callable[[exp.Expr], Key | None], asked: Sequence[exp.Expr]) -> list[Key]:
+    """Return what is a key of some expressions, each once."""
+    return [*dict.fromkeys(key for key in map(find, asked) if key is not None)]
 
 
 def _in_brackets(key: Key | None, form: str) -> exp.Expr | None:

@@ -8,6 +8,8 @@ What is not understood is left out of the conditions: then more keys are touched
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,12 +21,15 @@ from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted, quoted_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lakestream.compute.windows.calculation import Read
 
 OF_A_VIEW = "a view of the inner query, and this one over that view"
 """What to write instead of a query that is put together of others."""
+
+COMPARED = re.compile(r"(?:tiny|small|big)?int\b|boolean|date|timestamp|string|varchar|char|decimal")
+"""What begins the types whose equal values are written the same: not those of 0.0 and -0.0."""
 
 _FLAG, _WITHIN, _IS_NULL = "ls_there_", "ls_within_", "is_null"
 _SAID_OF_JOINS = ("kind", "side", "method", "on", "using")
@@ -54,23 +59,23 @@ class Key:
 
 @dataclass(frozen=True)
 class Within:
-    """How changed rows of a read within a query lead to values of its columns, which are its ``keys``."""
+    """How changed rows of a read within a query lead to values of its columns, which are the lead's keys."""
 
     columns: tuple[str, ...]
-    keys: tuple[Key, ...]
     lead: Lead
 
     def over(self, changed: str, beside: Callable[[Read], str], moved: Collection[str], name: str) -> str:
         """Return SQL of the values that changes may touch, under a name; see :meth:`Lead.sql`."""
-        pairs = zip(names_of(self.keys), self.columns, strict=True)
+        pairs = zip(names_of(self.lead.keys), self.columns, strict=True)
         listed = ", ".join(f"{key} AS {quoted(column)}" for key, column in pairs)
-        return (
-            f"(SELECT {listed} FROM ({self.lead.sql(self.keys, changed, beside, moved)})) AS {quoted(name)}"
-        )
+        return f"(SELECT {listed} FROM ({self.lead.sql(changed, beside, moved)})) AS {quoted(name)}"
 
 
 class Inner(Protocol):
-    """A query within a select: its ``names``, and the ``columns`` of these that tell its rows apart."""
+    """A query within a select: its ``names``, and the ``columns`` of these that tell its rows apart.
+
+    ``types`` has those of columns that are columns of tables.
+    """
 
     @property
     def names(self) -> frozenset[str]:
@@ -79,6 +84,10 @@ class Inner(Protocol):
     @property
     def columns(self) -> frozenset[str]:
         """The names of those that tell its rows apart."""
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The types of columns of these, where they are known."""
 
     def within(self, columns: Sequence[str]) -> list[Within]:
         """Return how changes of each table that it reads lead to columns; none of a table that does not."""
@@ -116,6 +125,17 @@ class Source:
             return self.inner.names
         return None if self.read is None else self.columns
 
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The types of its columns, where they are known."""
+        if self.inner is not None:
+            return self.inner.types
+        return {} if self.read is None else self.read.relation.types
+
+    def type_of(self, column: exp.Column) -> str:
+        """Return the type of a column of its; "" where it is not known."""
+        return self.types.get(column.name.lower(), "")
+
     def over(self, view: str) -> str:
         """Return SQL of its rows as a view has them, under its name."""
         assert self.read is not None  # others are on no way
@@ -152,13 +172,14 @@ class Joined:
 
 @dataclass(frozen=True)
 class Lead:
-    """How changed rows of a source lead to keys: by tables that are joined to them, in order.
+    """How changed rows of a source lead to ``keys``: by tables that are joined to them, in order.
 
     ``within``: the source is a query, in which a read has changed. ``is_more``: another one of the same read
     is beside it.
     """
 
     source: Source
+    keys: tuple[exp.Expr, ...]
     where: tuple[Condition, ...] = ()
     joined: tuple[Joined, ...] = ()
     within: Within | None = None
@@ -172,15 +193,13 @@ class Lead:
         assert self.source.read is not None  # by leads
         return self.source.read
 
-    def sql(
-        self, keys: Sequence[Key], changed: str, beside: Callable[[Read], str], moved: Collection[str]
-    ) -> str:
+    def sql(self, changed: str, beside: Callable[[Read], str], moved: Collection[str]) -> str:
         """Return SQL of the keys that changed rows touch, under :func:`names_of`.
 
         ``changed`` names the view of rows that came or went, ``beside`` gives that of a table's rows as they
         are and as they were; ``moved`` are the keys of the tables that have changed.
         """
-        named = {name for key in keys for name in key.tables}
+        named = {name for key in self.keys for name in _tables_of(key)}
         varied = [name for name in self._varied(moved) if name in named]
         if self.within is None:
             begin = self.source.over(changed)
@@ -194,8 +213,8 @@ class Lead:
         for name in varied:
             there = quoted(f"{_FLAG}{name}")
             sql += f" CROSS JOIN (SELECT true AS t UNION ALL SELECT false AS t) AS {there}"
-        values = zip(keys, names_of(keys), strict=True)
-        listed = ", ".join(f"{_flagged(key.resolved, varied)} AS {name}" for key, name in values)
+        values = zip(self.keys, names_of(self.keys), strict=True)
+        listed = ", ".join(f"{_flagged(key, varied)} AS {name}" for key, name in values)
         return f"SELECT DISTINCT {listed} {sql} WHERE {_and(self.where)}"
 
     def _varied(self, moved: Collection[str]) -> list[str]:
@@ -210,7 +229,7 @@ class Lead:
         return found
 
 
-def names_of(keys: Sequence[Key]) -> list[str]:
+def names_of(keys: Sequence[object]) -> list[str]:
     """Return the names of the columns with the values of keys."""
     return [f"_ls_k{number}" for number, _ in enumerate(keys, 1)]
 
@@ -228,6 +247,63 @@ def _flagged(key: exp.Expr, varied: Sequence[str]) -> str:
         return exp.Var(this=f"CASE WHEN {quoted(f'{_FLAG}{part.table}')}.t THEN {part.sql('spark')} END")
 
     return str(key.copy().transform(put).sql("spark"))
+
+
+class Equalities:
+    """Which columns of sources are equal, where equal values are written the same."""
+
+    def __init__(self, sources: Mapping[str, Source], conditions: Sequence[Condition]) -> None:
+        self._sources = sources
+        self._known = [one for one in conditions if one.equal and is_one_type(map(self._type, one.equal))]
+
+    def implied(self) -> list[Condition]:
+        """Note and return what follows of two columns that equal one of a query, over which no way leads."""
+        given, known = len(self._known), {(one.equal, one.of) for one in self._known}
+        for one in self._known:  # it grows meanwhile
+            for other in [*self._known]:
+                found = self._following(one, other)
+                if found is not None and (found.equal, found.of) not in known:
+                    known.add((found.equal, found.of))
+                    self._known.append(found)
+        return self._known[given:]
+
+    def _following(self, one: Condition, other: Condition) -> Condition | None:
+        """Return what follows of two equalities with a column of a query in common; None for nothing."""
+        shared, ends = one.equal & other.equal, one.equal ^ other.equal
+        tables = frozenset(column.table for column in ends)
+        over_query = any(self._sources[column.table].read is None for column in shared)
+        if len(shared) != 1 or len(tables) != 2 or not over_query or len({one.of, other.of} - {""}) > 1:
+            return None
+        left, right = sorted(ends, key=str)
+        sql = exp.EQ(this=left, expression=right).sql("spark")
+        return Condition(sql, tables, tables, one.of or other.of, ends, ends)
+
+    def tying(self, source: Source) -> list[exp.Column]:
+        """Return the columns of a query by which rows of most of the others are joined to it."""
+        found = Counter(column for one in self._known for column in one.equal if column.table == source.name)
+        most = max(found.values(), default=0)
+        return sorted((column for column, count in found.items() if count == most), key=str)
+
+    def instead(self, key: exp.Expr, source: Source, reached: Collection[str]) -> exp.Expr:
+        """Return a key over rows that are reached: with their columns in place of equal ones of queries.
+
+        One of the source itself is the first choice.
+        """
+        equal: dict[exp.Expr, exp.Column] = {}
+        for one in (one for one in self._known if one.of in ("", source.name)):
+            for column in one.equal:
+                owner, (other,) = self._sources[column.table], one.equal - {column}
+                if owner.read is None and not owner.is_beside and other.table in reached:
+                    equal[column] = other if other.table == source.name else equal.get(column, other)
+
+        def put(node: exp.Expr) -> exp.Expr:
+            is_far = isinstance(node, exp.Column) and node.table not in reached and node in equal
+            return equal[node].copy() if is_far else node
+
+        return key.copy().transform(put)
+
+    def _type(self, column: exp.Column) -> str:
+        return self._sources[column.table].type_of(column)
 
 
 class Core:
@@ -322,6 +398,8 @@ class Core:
             elif source is not None:
                 source.is_understood = False
         self.conditions = self._without_doubtful(self._with_sure(found))
+        self._equalities = Equalities(self._by_name, self.conditions)
+        self.conditions += self._equalities.implied()
 
     def _with_sure(self, conditions: list[Condition]) -> list[Condition]:
         """Have no table be optional of which a condition that always holds needs a row."""
@@ -370,15 +448,23 @@ class Core:
 
     def anchor(self) -> Source:
         """Return a source of which each row of the select has a row."""
-        for source in self.sources:
-            if source.read is not None and not source.is_beside:
+        sure = [source for source in self.sources if not source.is_beside]
+        for source in sure:
+            if source.read is not None:
+                return source
+        for source in sure:
+            if self._equalities.tying(source):
                 return source
         why = "no table of which each of its rows has a row"
-        raise NotKeyedError(why, f"a table first in FROM, or {OF_A_VIEW}")
+        raise NotKeyedError(why, f"queries joined by a.x = b.x, a table first in FROM, or {OF_A_VIEW}")
 
     def keys_of_rows(self, source: Source) -> list[Key]:
-        """Return what tells rows of a source apart: its time and key, or all columns that are read."""
-        assert source.read is not None  # by anchor
+        """Return what tells rows of a source apart: its time and key, or all columns that are read.
+
+        Of a query it is what the others are joined by: what stands there once is found again together.
+        """
+        if source.read is None:
+            return [Key(column, column) for column in self._equalities.tying(source)]
         relation = source.read.relation
         names = [name for name in (relation.time_column, *relation.ties) if name] or [*relation.columns]
         columns = [
@@ -410,6 +496,11 @@ class Core:
         """Return the read of which a key is a column; None where it is more than that."""
         return self._by_name[key.resolved.table].read if isinstance(key.resolved, exp.Column) else None
 
+    def type_of(self, key: Key) -> str:
+        """Return the type of a key that is a column; "" where it is none, or it is not known."""
+        column = key.resolved
+        return self._by_name[column.table].type_of(column) if isinstance(column, exp.Column) else ""
+
     def narrowed(self, key: Key) -> list[tuple[Read, str]]:
         """Return columns of reads of which only rows count that have the key's value there.
 
@@ -422,16 +513,13 @@ class Core:
         while grows:
             known = len(equal)
             for one in self.conditions:
-                if one.equal & equal and self._same_type(one):
+                kinds = {self._by_name[column.table].type_of(column) for column in one.equal}
+                if one.equal & equal and len(kinds) == 1:
                     # What is asked of a table that rows may be without says nothing of the others.
                     equal.update(column for column in one.equal if one.of in ("", column.table))
             grows = len(equal) > known
         found = ((self._by_name[one.table].read, one.name) for one in sorted(equal, key=str))
         return [(read, _spelled(read, name)) for read, name in found if read is not None]
-
-    def _same_type(self, condition: Condition) -> bool:
-        reads = ((self._by_name[column.table].read, column.name.lower()) for column in condition.equal)
-        return len({read and read.relation.types.get(name) for read, name in reads}) == 1
 
     def source_of(self, column: exp.Column) -> Source | None:
         """Return the source that a column is of; None where it is another one, or nothing follows from it."""
@@ -460,9 +548,9 @@ class Core:
 
     # --- from a changed row to keys ---
 
-    def led(self, named: frozenset[str]) -> list[Lead]:
-        """Return how changed rows of all sources lead to keys of the tables that are ``named``."""
-        found = {source.name: self._leads(source, named) for source in self.sources}
+    def led(self, keys: Sequence[Key]) -> list[Lead]:
+        """Return how changed rows of all sources lead to keys."""
+        found = {source.name: self._leads(source, keys) for source in self.sources}
         for source in self.sources:
             if source.completes:
                 both = found[source.name] and found[source.completes]
@@ -470,27 +558,31 @@ class Core:
                 found[source.name] = [replace(lead, is_more=True) for lead in found[source.name] if both]
         return [lead for leads in found.values() for lead in leads]
 
-    def _leads(self, source: Source, named: frozenset[str]) -> list[Lead]:
-        """Return how changed rows of a source lead to keys of the tables that are ``named``.
+    def _leads(self, source: Source, keys: Sequence[Key]) -> list[Lead]:
+        """Return how changed rows of a source lead to keys.
 
         A query leads by each table that it reads. None: no conditions lead there.
         """
-        lead = self._lead(source, named)
+        lead = self._lead(source, keys)
         if lead is None or source.read is not None:
             return [lead] if lead is not None else []
         if source.inner is None:
             return []
         told = {one for condition in self.conditions for one in condition.columns if one.table == source.name}
         columns = sorted(
-            {one.name.lower() for one in told} | ({*source.columns} if source.name in named else set())
+            {one.name.lower() for one in told}
+            | {one.name.lower() for key in lead.keys for one in _columns_of(key, source.name)}
         )
         return [
             replace(lead, within=one, is_more=one.lead.is_more)
             for one in (source.inner.within(columns) if columns else [])
         ]
 
-    def _lead(self, source: Source, named: frozenset[str]) -> Lead | None:
+    def _lead(self, source: Source, keys: Sequence[Key]) -> Lead | None:
         ways = self._ways(source)
+        reached = {source.name, *ways}
+        values = tuple(self._equalities.instead(key.resolved, source, reached) for key in keys)
+        named = frozenset(name for value in values for name in _tables_of(value))
         asked = self._beside(named, ways, {source.name})
         if asked is None:
             return None
@@ -504,7 +596,7 @@ class Core:
         for one in (one for one in self.sources if one.name in optional):
             own = tuple(condition for condition in self.conditions if condition.of == one.name)
             joined.append(Joined(one, own, is_sure=False))
-        return Lead(source, where, tuple(joined))
+        return Lead(source, values, where, tuple(joined))
 
     def _ways(self, source: Source) -> dict[str, list[str]]:
         """Return the sources of which there is a row with a changed one, nearest first, and over which."""
@@ -576,6 +668,11 @@ class Tied:
         """The same: nothing else is seen of it."""
         return self.names
 
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Those of the columns that are columns, where they are known."""
+        return {name: self.core.type_of(key) for name, key in self.keys.items()}
+
     def condition(self, node: exp.Expr, name: str) -> exp.Expr | None:
         """Return a condition of the subquery over its columns, under a name, and those around it.
 
@@ -599,9 +696,8 @@ class Tied:
 
     def within(self, columns: Sequence[str]) -> list[Within]:
         """Return how changes of each table that it reads lead to these columns."""
-        keys = tuple(self.keys[column] for column in columns)
-        named = frozenset(name for key in keys for name in key.tables)
-        return [Within(tuple(columns), keys, lead) for lead in self.core.led(named)]
+        keys = [self.keys[column] for column in columns]
+        return [Within(tuple(columns), lead) for lead in self.core.led(keys)]
 
 
 @dataclass(frozen=True)
@@ -621,17 +717,21 @@ class _Nulls:
         """The same."""
         return self.names
 
+    @property
+    def types(self) -> Mapping[str, str]:
+        """None: it is no column of a table."""
+        return {}
+
     def within(self, columns: Sequence[str]) -> list[Within]:
         """Return how changes of each table that it reads lead to that."""
         return [
-            replace(one, columns=tuple(columns), keys=tuple(map(_is_null, one.keys)))
+            Within(tuple(columns), replace(one.lead, keys=tuple(map(_is_null, one.lead.keys))))
             for one in self.inner.within([self.column])
         ]
 
 
-def _is_null(key: Key) -> Key:
-    null = exp.Is(this=exp.Paren(this=key.resolved.copy()), expression=exp.Null())
-    return Key(null, null)
+def _is_null(key: exp.Expr) -> exp.Expr:
+    return exp.Is(this=exp.Paren(this=key.copy()), expression=exp.Null())
 
 
 def _compared(operand: exp.Expr, inner: Inner, column: str, name: str, *, tells_null: bool) -> list[Source]:
@@ -696,6 +796,16 @@ def _met(conditions: list[Condition], there: Collection[str]) -> tuple[Condition
     found = tuple(one for one in conditions if one.needs <= set(there))
     conditions[:] = [one for one in conditions if one not in found]
     return found
+
+
+def is_one_type(kinds: Iterable[str]) -> bool:
+    """Return whether there is one type among some, of which equal values are written the same."""
+    found = {re.sub(r"varchar\(\d+\)", "string", kind) for kind in kinds}
+    return len(found) == 1 and COMPARED.match(found.pop()) is not None
+
+
+def _columns_of(node: exp.Expr, table: str) -> list[exp.Column]:
+    return [column for column in node.find_all(exp.Column) if column.table == table]
 
 
 def _tables_of(node: exp.Expr) -> frozenset[str]:
