@@ -624,6 +624,16 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class CreateTableAs:
+    """``CREATE TABLE name [COMMENT 'text'] AS SELECT …``: each row of the query is a row of its own."""
+
+    name: TableName
+    query: Fragment
+    if_not_exists: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
 class SubtableSpec:
     """``name USING stable [(tag, …)] TAGS (value, …)``; tag_names empty means all in order."""
 
@@ -723,6 +733,22 @@ class Describe:
     """``DESCRIBE|DESC table``."""
 
     table: TableName
+
+
+@dataclass(frozen=True)
+class DescribeHistory:
+    """``DESCRIBE|DESC HISTORY table [LIMIT n]``; no limit: all versions that the log has."""
+
+    table: TableName
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class ShowProperties:
+    """``SHOW TBLPROPERTIES table [('key')]``; no key: all of them."""
+
+    table: TableName
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -851,6 +877,7 @@ Statement = (
     | UseDatabase
     | ShowDatabases
     | CreateTable
+    | CreateTableAs
     | CreateSubtables
     | DropTable
     | AddColumn
@@ -861,6 +888,8 @@ Statement = (
     | Update
     | Delete
     | Describe
+    | DescribeHistory
+    | ShowProperties
     | ShowTables
     | ShowSnodes
     | ShowQueries

@@ -89,11 +89,16 @@ def flush_stream(reader: Reader) -> FlushStream:
     return FlushStream(take_table_name(reader, "a stream's name"))
 
 
+_RANGES = "FROM 'begin' [TO 'end'], of event time; or RESYNC: everything from the source as it is"
+
+
 def recalculate_stream(reader: Reader) -> RecalculateStream:
     """Read what follows ``RECALCULATE STREAM``; RESYNC is lakestream's own."""
     name = take_table_name(reader, "a stream's name")
     if reader.accept("RESYNC"):
         return RecalculateStream(name)
+    if reader.done:
+        raise reader.error("SYNTAX", "what is to be computed anew is missing", hint=_RANGES)
     if not reader.accept("FROM"):
         raise reader.unexpected("FROM or RESYNC", ("FROM", "RESYNC"))
     start = take_instant(reader, "the start")

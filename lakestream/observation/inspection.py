@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.model import TIME_UNITS
@@ -15,6 +17,8 @@ from lakestream.storage.rows.reading import query_arrow
 from lakestream.storage.tables.table import capabilities
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from lakestream.storage.columns.times import ReadTime
@@ -33,6 +37,14 @@ _CENTURY = (946_684_800, 4_102_444_800)
 """From 2000 to 2100, in seconds since 1970: a number in between is taken for a time."""
 _LENGTHS = {"1m": 60, "1h": 3_600, "1d": 86_400}
 _FEW_WINDOWS = 200
+HISTORY = (
+    *("version", "timestamp", "operation", "operationParameters", "readVersion", "isBlindAppend"),
+    *("operationMetrics", "userMetadata", "engineInfo"),
+)
+"""The columns of DESCRIBE HISTORY, as Delta names them."""
+_MAPS = ("operationParameters", "operationMetrics")
+_OF_THE_TABLE = ("location", "metadata", "protocol")
+"""What delta-rs notes of a commit that is no parameter of it, but what the table is."""
 
 
 @dataclass(frozen=True)
@@ -248,3 +260,29 @@ def _for_a_stream(table: Table, columns: tuple[tuple[str, str], ...]) -> tuple[s
     kinds = dict(columns)
     number = next((n for n in numbers if kinds[n].startswith(_DECIMALS) or values[n] < rows.num_rows), None)
     return group, number
+
+
+def history(table: Table, limit: int | None) -> list[tuple[Any, ...]]:
+    """Return the commits that a table's log has as rows of DESCRIBE HISTORY, the newest first."""
+    return [_commit_row(commit) for commit in table.handle.history(limit)]
+
+
+def _commit_row(commit: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a commit of Delta's log as a row of DESCRIBE HISTORY; its time is in milliseconds since 1970."""
+    told = {**commit, "timestamp": datetime.fromtimestamp(commit["timestamp"] / 1000, UTC)}
+    for name in _MAPS:
+        kept = {key: value for key, value in (told.get(name) or {}).items() if key not in _OF_THE_TABLE}
+        told[name] = json.dumps(kept) if kept else None
+    return tuple(told.get(name) for name in HISTORY)
+
+
+def properties(table: Table) -> dict[str, str]:
+    """Return what Delta and lakestream keep of a table by key, and its protocol: SHOW TBLPROPERTIES."""
+    protocol = table.handle.protocol()
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    return {
+        **table.handle.metadata().configuration,
+        "delta.minReaderVersion": str(protocol.min_reader_version),
+        "delta.minWriterVersion": str(protocol.min_writer_version),
+        **{f"delta.feature.{feature}": "supported" for feature in features},
+    }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import Recalculation, StreamRecord
+    from lakestream.storage.tables.table import Table
 
     _T = TypeVar("_T")
 
@@ -49,7 +50,7 @@ class Statements:
         self._at = at
         self.streams = StreamStatements(at)
         self.selects = SelectStatements(at)
-        self.tables = TableStatements(at, self.streams, self.selects)
+        self.tables = TableStatements(at, self.streams)
 
     def run(self, statement: model.Statement | TreeStatement) -> Result:
         """Run a statement. Raises LakestreamError for what cannot be accepted."""
@@ -219,6 +220,25 @@ class Statements:
         self._at.queries.kill(statement.id, self._at.asker)
         return Result(message=f"ended {statement.id}")
 
+    def _describe_history(self, statement: model.DescribeHistory) -> Result:
+        from lakestream.observation.inspection import HISTORY, history
+
+        return Result(HISTORY, history(self._named(statement.table), statement.limit))
+
+    def _show_properties(self, statement: model.ShowProperties) -> Result:
+        from lakestream.observation.inspection import properties
+
+        found = properties(self._named(statement.table))
+        if statement.key is not None:
+            missing = f"Table {statement.table.name} does not have property: {statement.key}"
+            found = {statement.key: found.get(statement.key, missing)}
+        return Result(("key", "value"), sorted(found.items()))
+
+    def _named(self, name: model.TableName) -> Table:
+        """Return the table in which the rows of a name lie, of a subtable those of its super table."""
+        info, _ = Names(self._at.catalog, self._at.database).find(self._at.in_database(name), name.name)
+        return self._at.catalog.handles.latest(info.path)
+
     @cached_property
     def _reading(self) -> Mapping[type, Callable[[Any], Result]]:
         tables = self.tables
@@ -231,6 +251,8 @@ class Statements:
             model.KillQuery: self._kill_query,
             model.ShowStreams: partial(show_streams, self._at),
             model.Describe: tables.describe,
+            model.DescribeHistory: self._describe_history,
+            model.ShowProperties: self._show_properties,
             model.Query: self.selects.query,
             model.VerifyStream: self._verify_stream,
             model.ExplainStream: self._explain_stream,
@@ -242,7 +264,8 @@ class Statements:
         return {
             model.FlushStream: self.streams.flush,
             model.RefreshView: self.streams.refresh,
-            model.InsertQuery: self.tables.insert_query,
+            model.InsertQuery: self.selects.insert,
+            model.CreateTableAs: self.selects.create_table,
             model.StartStream: self.streams.start,
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from lakestream.errors import LakestreamError, NotSupportedError, Place, Stateme
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.sorting import natural
 from lakestream.statements.changes import refuse_read_time, table_of
-from lakestream.storage.columns.types import shown_type, spark_type
+from lakestream.storage.columns.types import shown_type, spark_type, spark_type_in
 from lakestream.storage.delta import Written, insert_rows
 from lakestream.storage.names.comments import OF_TABLE, set_comments
 from lakestream.storage.names.registered import SubtableInfo
@@ -69,7 +70,17 @@ class Editor:
         )
         return Result(message=f"created {kind} {database}.{statement.name.name}")
 
-    def _create_keyless(self, statement: model.CreateTable, database: str, columns: list[Column]) -> Result:
+    def create_like(self, statement: model.CreateTableAs, database: str, schema: pa.Schema) -> Result:
+        """Make the table of a query's columns, into which its rows go: each is one of its own.
+
+        Raises StatementError COLUMN_NAME_MISSING, NotSupportedError for a type that no column is made of,
+        and what making a table raises.
+        """
+        return self._create_keyless(statement, database, [Column(one.name, _made_of(one)) for one in schema])
+
+    def _create_keyless(
+        self, statement: model.CreateTable | model.CreateTableAs, database: str, columns: list[Column]
+    ) -> Result:
         """Make a table in which every row is one of its own; its first timestamp, if any, is its time."""
         time = next((column.name for column in columns if column.type == "timestamp"), "")
         self.catalog.create_table(
@@ -279,6 +290,24 @@ class Editor:
             if has_subtables(info):
                 rows += [(sub.name, info.name) for sub in self.subtables.of(database, info.name)]
         return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: natural(row[0])))
+
+
+_NAMED = re.compile(r"[^ ,;{}()\n\t=]+")
+"""What Delta lets a column be called."""
+
+
+def _made_of(field: pa.Field) -> str:
+    """Return the type of the column that a query's column becomes."""
+    if not _NAMED.fullmatch(field.name):
+        said = f"the column {field.name} of the query has no name that a table's column may have"
+        raise StatementError("COLUMN_NAME_MISSING", said, hint=f"{field.name} AS name")
+    kind = spark_type_in(field.type)
+    if kind is None:
+        raise NotSupportedError(
+            f"a column of the type {field.type}, which {field.name} is,",
+            hint="CAST it to a type that CREATE TABLE has, or leave it out",
+        )
+    return kind
 
 
 def columns_of(statement: model.CreateTable) -> list[Column]:

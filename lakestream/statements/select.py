@@ -1,12 +1,12 @@
-"""SELECT over the lake's tables and over information_schema."""
+"""SELECT over the lake's tables and over information_schema, and what is filled by one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.result import Result
-from lakestream.errors import StatementError
+from lakestream.errors import LakestreamError, StatementError
 from lakestream.statements.status import stream_statuses
 
 if TYPE_CHECKING:
@@ -28,6 +28,42 @@ class SelectStatements:
         """SELECT, of at most the wanted rows and one more, which tells whether there are more."""
         # One row more tells whether there are more.
         return Result(arrow=self._rows(statement.query, None if self.limit is None else self.limit + 1))
+
+    def create_table(self, statement: model.CreateTableAs) -> Result:
+        """CREATE TABLE … AS SELECT; nobody waits for the query. What is not filled is not made."""
+        database, name = self.at.in_database(statement.name), statement.name.name
+        if statement.if_not_exists and self.at.catalog.find_table(database, name) is not None:
+            return Result(message=f"{database}.{name} is there already, and stays as it is")
+        rows = self.computed(statement.query)
+        with self.at.writing("CREATE TABLE"):
+            self.at.editor().create_like(replace(statement, if_not_exists=False), database, rows.schema)
+            info = self.at.catalog.table(database, name)
+        try:
+            with self.at.changing("INSERT", [info]):
+                self.at.editor().insert_arrow(info, rows)
+        except LakestreamError:
+            with self.at.writing("DROP TABLE"):
+                self.at.catalog.drop_table(database, name)
+            raise
+        filled = Result.of_rows("inserted", rows.num_rows)
+        return Result(message=f"created table {database}.{name}, {filled.message}", written=filled.written)
+
+    def insert(self, statement: model.InsertQuery) -> Result:
+        """INSERT INTO … SELECT; nobody waits for the query."""
+        info = self.at.catalog.table(self.at.in_database(statement.table), statement.table.name)
+        for name in statement.columns:
+            info.column(name)
+        rows = self.computed(statement.query)
+        names = list(statement.columns) or [
+            column.name for column in info.columns if column.name not in info.hidden
+        ]
+        if len(names) != rows.num_columns:
+            raise StatementError(
+                "VALUE_COUNT", f"{len(names)} columns are filled, and the query gives {rows.num_columns}"
+            )
+        with self.at.changing("INSERT", [info]):
+            self.at.editor().insert_arrow(info, rows.rename_columns(names))
+        return Result.of_rows("inserted", rows.num_rows)
 
     def computed(self, fragment: model.Fragment) -> pa.Table:
         """Return all rows of a query."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakestream.engine.reading.event_times import EventTimes
-    from lakestream.statements.select import SelectStatements
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.names.metastore import CatalogTable
@@ -34,11 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class TableStatements:
-    """Runs statements on databases and tables; ``streams`` and ``selects`` are the other statements."""
+    """Runs statements on databases and tables; ``streams`` are the other statements."""
 
     at: Workspace
     streams: StreamStatements
-    selects: SelectStatements
 
     def create_database(self, statement: model.CreateDatabase) -> Result:
         """CREATE DATABASE."""
@@ -118,23 +116,6 @@ class TableStatements:
     def insert(self, statement: model.Insert) -> Result:
         """INSERT INTO … VALUES."""
         return self.at.editor().insert(statement, self.at.database)
-
-    def insert_query(self, statement: model.InsertQuery) -> Result:
-        """INSERT INTO … SELECT; nobody waits for the query."""
-        info = self.at.catalog.table(self.at.in_database(statement.table), statement.table.name)
-        for name in statement.columns:
-            info.column(name)
-        rows = self.selects.computed(statement.query)
-        names = list(statement.columns) or [
-            column.name for column in info.columns if column.name not in info.hidden
-        ]
-        if len(names) != rows.num_columns:
-            raise StatementError(
-                "VALUE_COUNT", f"{len(names)} columns are filled, and the query gives {rows.num_columns}"
-            )
-        with self.at.changing("INSERT", [info]):
-            self.at.editor().insert_arrow(info, rows.rename_columns(names))
-        return Result.of_rows("inserted", rows.num_rows)
 
     def update(self, statement: model.Update) -> Result:
         """UPDATE."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from lakestream import Lake, Settings
@@ -49,6 +51,16 @@ def test_the_lists_name_every_function_that_spark_has(spark: SparkSession) -> No
     named = {name for name in found if re.fullmatch(r"\w+", name) and not name.startswith("ls_")}
     assert named - HARMLESS - REFUSED.keys() == set(), "what is new is judged before it is listed"
     assert (HARMLESS | REFUSED.keys()) - named - OF_OTHERS == set()
+
+
+def test_rows_that_are_handed_to_spark_as_a_file_are_the_tables(lake: Lake) -> None:
+    begin, count = datetime(2025, 1, 1, tzinfo=UTC), 100_000
+    times = [begin + timedelta(seconds=at) for at in range(count)]
+    lake.sql("CREATE TABLE large (ts TIMESTAMP, v INT)")
+    lake.insert("large", pa.table({"ts": times, "v": pa.array(range(count), pa.int32())}))
+    found = lake.sql("SELECT count(*), max(v) FROM large WHERE sha1(CAST(v AS STRING)) > ''")
+    assert found.fetchall() == [(count, count - 1)]
+    assert "deleted 1 row" in lake.sql("DELETE FROM large WHERE year(ts) = 2025 AND v = 7").message
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from lakestream.clock import SystemClock
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.rows import handed
 from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.sessions import session
 from lakestream.storage.sessions.session import frame_of, statement_session
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def test_a_file_goes_when_nobody_reads_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = str(tmp_path / "there")
-    monkeypatch.setattr(handed, "_own_place", lambda: place)
+    monkeypatch.setattr(session, "_own_place", lambda: place)
     monkeypatch.setattr(handed, "_MOST_FILES", 0)  # Spark looks each time
     ours, rows = statement_session(spark), pa.table({"n": [1, 2, 3]})
     arrow_frame(ours, rows).createOrReplaceTempView("viewed")
@@ -142,7 +143,7 @@ def test_a_file_goes_when_nobody_reads_it(
 def test_what_a_killed_process_left_goes_after_a_day(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handed, "_own_place", lambda: str(tmp_path))
+    monkeypatch.setattr(session, "_own_place", lambda: str(tmp_path))
     for name, hours in (("old", 25), ("young", 23)):
         (tmp_path / name).touch()
         written = SystemClock().now().timestamp() - 3600 * hours
@@ -155,7 +156,7 @@ def test_what_a_killed_process_left_goes_after_a_day(
 def test_on_a_cluster_files_lie_in_the_lake(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handed, "is_local", lambda _: False)
+    monkeypatch.setattr(session, "is_local", lambda _: False)
     layout, rows = Layout(str(tmp_path / "lake")), pa.table({"n": [1]})
     ours = statement_session(spark, layout.handed)
     frame = arrow_frame(ours, rows)

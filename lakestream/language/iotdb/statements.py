@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakestream.errors import did_you_mean
+from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.source import Source
 from lakestream.language.expressions.checks import check_row_expression
 from lakestream.language.iotdb.checks import check_continuous_query
@@ -249,6 +249,9 @@ def _row(reader: Reader, width: int, time: int | None) -> tuple[Instant | Now, t
 # --- continuous queries ---------------------------------------------------------------------------
 
 
+_CQ_HINT = "SELECT avg(series) INTO root.path(name) FROM root.path GROUP BY(1h)"
+
+
 def _create_cq(reader: Reader) -> CreateContinuousQuery:
     first = reader.at
     name = _own_name(reader, "the name of a continuous query")
@@ -262,7 +265,11 @@ def _create_cq(reader: Reader) -> CreateContinuousQuery:
             stop = read_span(reader, "the end offset of RANGE") if reader.accept_symbol(",") else None
     policy = _policy(reader)
     reader.expect("BEGIN")
-    select = read_select(reader)
+    try:
+        select = read_select(reader)
+    except StatementError as error:
+        error.hint = error.hint or _CQ_HINT
+        raise
     reader.expect("END")
     query = CreateContinuousQuery(
         name,

@@ -134,6 +134,8 @@ _VERBS: dict[str, str] = {
     **dict.fromkeys(
         ("MSCK", "PURGE", "REORG", "REPAIR", "UPGRADE"), "`lakestream maintain` does what is due"
     ),
+    "FLUSH": "FLUSH STREAM closes what is open; what is written is written",
+    **dict.fromkeys(("CLUSTER", "REINDEX"), "`lakestream maintain` compacts tables"),
     "GENERATE": "readers of Delta need no manifest",
     "NOTIFY": "NOTIFY is a clause of CREATE STREAM",
     "UNDROP": "`lakestream restore` makes a lake of a backup",
@@ -162,7 +164,7 @@ _SHOWN = frozenset(
     | {"BACKUPS", "CATALOGS", "CLUSTERID", "CREDENTIALS", "CURRENT_TIMESTAMP", "CURRENT_USER", "ENGINES"}
     | {"EVENTS", "EXTERNAL", "FIELDS", "FULL", "GROUPS", "INDEX", "KEYS", "LOCKS", "MODULES", "PIPEPLUGINS"}
     | {"PIPES", "PROCEDURES", "PROCESSLIST", "PROVIDERS", "QUERY", "RECIPIENTS", "REGIONS", "RETENTIONS"}
-    | {"ROLES", "SEQUENCES", "SHARES", "STATUS", "TBLPROPERTIES", "TRIGGERS", "USER", "VERSION", "VOLUMES"}
+    | {"ROLES", "SEQUENCES", "SHARES", "STATUS", "TRIGGERS", "USER", "VERSION", "VOLUMES"}
     | {
         "WARNINGS",
         "DATANODES",
@@ -188,7 +190,6 @@ _SHOWN_BY = {
     **dict.fromkeys(("PROCESSLIST", "QUERY", "FULL"), "SHOW QUERIES"),
     **dict.fromkeys(("CURRENT", "CATALOGS"), "SHOW DATABASES"),
     "VERSION": "`lakestream --version`",
-    "TBLPROPERTIES": "DESCRIBE; Delta's own are in the table's log",
 }
 _DESCRIBED = {
     "CATALOG": "SHOW DATABASES",
@@ -196,14 +197,13 @@ _DESCRIBED = {
     "SCHEMA": "SHOW DATABASES",
     "DETAIL": "DESCRIBE, SHOW TABLES",
     "FUNCTION": "`lakestream docs calculations` lists functions",
-    "HISTORY": "Delta's log has it: SELECT … FROM t VERSION AS OF n reads a version",
     "QUERY": "SELECT … LIMIT 0 has the columns",
     "RULE": "EXPLAIN STREAM",
     "STREAM": "EXPLAIN STREAM",
     "VIEW": "EXPLAIN MATERIALIZED VIEW",
 }
 _TABLES = {
-    "AS": "CREATE TABLE and INSERT INTO … SELECT, or CREATE MATERIALIZED VIEW, which stays as its query is",
+    "AS": "without the columns before it: those of the query are the table's",
     "LIKE": "CREATE TABLE with the columns that DESCRIBE lists",
     **dict.fromkeys(("CLONE", "DEEP", "SHALLOW"), "CREATE TABLE, then INSERT INTO … SELECT"),
     "USING": "leave it out: all tables are Delta's",
@@ -253,7 +253,7 @@ def foreign_statement(reader: Reader) -> NotSupportedError | None:
             if reader.sees(*words):
                 return reader.unsupported(" ".join(words), hint=_hint(instead, page))
     first = reader.peek().text.upper()
-    if any(reader.sees(*words) for words in (("EXPLAIN", "STREAM"), ("KILL", "QUERY"))):
+    if any(reader.sees(*words) for words in (("EXPLAIN", "STREAM"), ("FLUSH", "STREAM"), ("KILL", "QUERY"))):
         return None
     if reader.sees(first, "MATERIALIZED", "VIEW"):
         return None

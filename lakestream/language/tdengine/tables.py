@@ -15,8 +15,10 @@ from lakestream.language.model import (
     CreateDatabase,
     CreateSubtables,
     CreateTable,
+    CreateTableAs,
     Delete,
     Describe,
+    DescribeHistory,
     DropDatabase,
     DropTable,
     Insert,
@@ -27,6 +29,7 @@ from lakestream.language.model import (
     SetComment,
     SetTag,
     ShowDatabases,
+    ShowProperties,
     ShowQueries,
     ShowSnodes,
     ShowStreams,
@@ -84,6 +87,7 @@ _MICROSECONDS = 6
 _FLOAT_BITS = 24
 """The most digits of FLOAT(n) that are four bytes; more are a DOUBLE."""
 _RETURNING_HINT = "leave it out, and SELECT what was written"
+_DROP_HINT = "leave it out: the table's files go with it"
 _OPTION_HINTS = {
     "NOT": "EXPECT says what rows are to meet, such as CHECK (n IS NOT NULL)",
     "DEFAULT": "write the value in INSERT; what is left out is NULL",
@@ -198,6 +202,9 @@ def _column(reader: Reader) -> ColumnDefinition:
         hint = "the first column is the key, with the second one where COMPOSITE KEY stands behind it"
         raise reader.unsupported("PRIMARY KEY (…)", hint=hint)
     name = take_column_name(reader)
+    if reader.sees_symbol("."):
+        hint = "a column of its own, or a STRING of JSON"
+        raise reader.unsupported("a column within another one", hint=hint)
     kind = type_name(reader)
     if reader.sees_symbol("["):
         raise reader.unsupported("a column of arrays", hint="a column for each value, or a STRING of JSON")
@@ -252,18 +259,22 @@ def _no_time_first(reader: Reader, columns: Sequence[ColumnDefinition], word: Wo
     )
 
 
-def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtables:
+def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateTableAs | CreateSubtables:
     """Read what follows ``CREATE TABLE`` or ``CREATE STABLE``."""
     if_not_exists = reader.if_not_exists()
     name = take_table_name(reader)
     if _sees_catalog(reader) and not stable:
         reader.expect("USING", "TABLE")
         return _cataloged(reader, name, if_not_exists=if_not_exists)
+    if reader.sees("USING", "DELTA") and reader.peek(2).is_word("AS"):
+        refuse_table(reader)
     if reader.sees("USING") and not stable:
         return _subtables(reader, name, if_not_exists=if_not_exists)
     if reader.accept("LOCATION"):
         return _located(reader, name, if_not_exists=if_not_exists)
     if not stable:
+        if _sees_query(reader):
+            return _table_as(reader, name, if_not_exists=if_not_exists)
         refuse_table(reader)
     # eKuiper's tables are streams of events: no row replaces another one.
     keyed = stable or reader.dialect != "ekuiper"
@@ -277,6 +288,17 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
             raise reader.unsupported(f"the table option {option}")
     refuse_table(reader)
     return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags), comment=comment)
+
+
+def _sees_query(reader: Reader) -> bool:
+    """Return whether ``[COMMENT 'text'] AS`` follows."""
+    return reader.peek(2 if reader.sees("COMMENT") else 0).is_word("AS")
+
+
+def _table_as(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTableAs:
+    comment = _comment(reader)
+    reader.expect("AS")
+    return CreateTableAs(name, check_query(reader.rest("a query")), if_not_exists, comment)
 
 
 def read_location(reader: Reader) -> Location:
@@ -390,6 +412,9 @@ def drop_table(reader: Reader) -> DropTable:
     name = take_table_name(reader)
     if reader.sees_symbol(","):
         raise reader.unsupported("dropping several tables in one statement", hint="one DROP TABLE for each")
+    for word in ("PURGE", "CASCADE", "RESTRICT"):
+        if reader.sees(word):
+            raise reader.unsupported(f"DROP TABLE … {word}", hint=_DROP_HINT)
     return DropTable(name, if_exists)
 
 
@@ -409,7 +434,7 @@ def alter_table(reader: Reader) -> AddColumn | SetComment | SetTag:
         is_tag = reader.accept("TAG")
         if not is_tag:
             refuse_change(reader, "ADD")
-            reader.expect("COLUMN")
+            reader.accept("COLUMN")
         return AddColumn(table, _added_column(reader), is_tag)
     if reader.accept("SET", "TAG"):
         return SetTag(table, _tag_values(reader))
@@ -462,8 +487,12 @@ def _begins_rows(word: Word) -> bool:
     return any(word.is_word(one) for one in ("VALUES", "USING", "SELECT", "WITH", "FILE", "REPLACE"))
 
 
-def describe(reader: Reader) -> Describe:
+def describe(reader: Reader) -> Describe | DescribeHistory:
     """Read what follows ``DESCRIBE`` or ``DESC``; a table may be named as the words before a name are."""
+    if reader.sees("HISTORY") and _names(reader.peek(1)):
+        reader.take()
+        table = take_table_name(reader)
+        return DescribeHistory(table, _size(reader) if reader.accept("LIMIT") else None)
     while any(reader.sees(word) for word in ("TABLE", "EXTENDED", "FORMATTED")) and _names(reader.peek(1)):
         reader.take()
     refuse_description(reader)
@@ -492,17 +521,39 @@ def show(reader: Reader) -> Statement:
                 "SHOW STREAMS LIKE", hint="SELECT … FROM information_schema.ins_streams WHERE …"
             )
         return ShowStreams(database)
-    if database is None and (reader.accept("SNODES") or reader.accept("SNODE")):
-        return ShowSnodes()
-    if database is None and reader.accept("QUERIES"):
-        return ShowQueries()
+    if database is None and (found := _show_other(reader)) is not None:
+        return found
     if error := foreign_show(reader):
         raise error
     raise reader.unexpected("DATABASES, TABLES, STABLES, STREAMS or QUERIES", _SHOWN)
 
 
+def _show_other(reader: Reader) -> Statement | None:
+    """Read what SHOW lists that is of no database, None for another word."""
+    if reader.accept("SNODES") or reader.accept("SNODE"):
+        return ShowSnodes()
+    if reader.accept("QUERIES"):
+        return ShowQueries()
+    if reader.accept("TBLPROPERTIES"):
+        return ShowProperties(take_table_name(reader), _key(reader))
+    return None
+
+
+def _key(reader: Reader) -> str | None:
+    """Take ``[('key')]``."""
+    if not reader.sees_symbol("("):
+        return None
+    reader.expect_symbol("(")
+    key = take_string(reader, "the name of a property in quotes")
+    reader.expect_symbol(")")
+    return key
+
+
 def kill_query(reader: Reader) -> KillQuery:
     """Read what follows ``KILL QUERY``."""
+    if reader.peek().kind is Kind.NUMBER:
+        hint = "an id in quotes, as SHOW QUERIES lists it"
+        raise reader.error("SYNTAX", "a query is known by a text, not by a number", hint=hint)
     return KillQuery(take_string(reader, "an id in quotes, as SHOW QUERIES lists it"))
 
 

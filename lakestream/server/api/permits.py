@@ -30,6 +30,8 @@ _READING = (
     model.ShowQueries,
     model.KillQuery,
     model.Describe,
+    model.DescribeHistory,
+    model.ShowProperties,
     model.Query,
     model.VerifyStream,
     model.ExplainStream,

@@ -50,6 +50,8 @@ _WITH_ROWS = (
     model.ShowStreams,
     model.ShowQueries,
     model.Describe,
+    model.DescribeHistory,
+    model.ShowProperties,
     model.VerifyStream,
     model.ExplainStream,
 )

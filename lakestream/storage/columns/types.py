@@ -111,6 +111,20 @@ def spark_type_of(field: Field) -> str:
     return ddl(json.loads(field.type.to_json()))
 
 
+def spark_type_in(kind: pa.DataType) -> str | None:
+    """Return the Spark SQL type of values in Arrow, None where CREATE TABLE has no type for them."""
+    import pyarrow.types as kinds
+
+    if kinds.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if kinds.is_large_string(kind) or kinds.is_string_view(kind):
+        return "string"
+    if kinds.is_large_binary(kind) or kinds.is_binary_view(kind):
+        return "binary"
+    plain = sorted(found for found in _SIMPLE.values() if "(" not in found)
+    return next((found for found in plain if arrow_type(found) == kind), None)
+
+
 def ddl(kind: object) -> str:
     """Return the Spark SQL type of a type in the JSON that Delta and Spark share; nothing says NOT NULL.
 

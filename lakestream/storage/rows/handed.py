@@ -20,10 +20,8 @@ from uuid import uuid4
 from lakestream.clock import SystemClock
 from lakestream.errors import StorageError
 from lakestream.forked import at_exit
-from lakestream.java import is_local
 from lakestream.storage.places import files
-from lakestream.storage.places.scratch import scratch_folder
-from lakestream.storage.sessions.session import frame_of, handed_place, is_remote
+from lakestream.storage.sessions.session import frame_of, handed_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,20 +50,8 @@ def handed(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame
     Columns that a file gives may all have NULL, as Spark sees it. Raises OSError and StorageError where
     the file cannot be written.
     """
-    place = _place_of(spark) if rows.nbytes > MOST_BYTES and not _lacks_form(rows.schema) else ""
+    place = handed_place(spark) if rows.nbytes > MOST_BYTES and not _lacks_form(rows.schema) else ""
     return frame_of(spark, rows, schema) if not place else _files_in(place).frame(spark, rows, schema)
-
-
-def _place_of(spark: SparkSession) -> str:
-    """Return the folder for files that the executors of a session can read, empty where none is known."""
-    if is_remote(spark):
-        return ""
-    return _own_place() if is_local(spark.sparkContext.master or "") else handed_place(spark)
-
-
-@cache
-def _own_place() -> str:
-    return str(scratch_folder() / "handed")
 
 
 def _lacks_form(schema: pa.Schema) -> bool:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError
+from lakestream.storage.sessions.session import handed_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,9 +49,9 @@ def refuse_plan(frame: DataFrame, sql: str) -> None:
     found = _HARMFUL.intersection(_CLASS.findall(plan.toJSON()))
     if found:
         raise _forbidden(f"the query calls {', '.join(sorted(found))}")
-    leaves = plan.collectLeaves()
+    leaves, place = plan.collectLeaves(), handed_place(frame.sparkSession)
     for at in range(leaves.size()):
-        if (foreign := _foreign(leaves.apply(at))) is not None:
+        if (foreign := _foreign(leaves.apply(at), place)) is not None:
             raise _forbidden(f"the query reads {foreign}")
     if len(_KNOWN) >= _MOST_KNOWN:
         _KNOWN.clear()
@@ -73,16 +74,26 @@ def refuse_calls(spark: SparkSession, names: Iterable[str]) -> None:
                 raise _forbidden(f"the function {name} is not known to be harmless")
 
 
-def _foreign(leaf: Any) -> str | None:  # noqa: ANN401 - Spark's LogicalPlan
-    """Return what a leaf of a plan reads where it is no table of Delta and has no rows of its own."""
+def _foreign(leaf: Any, place: str) -> str | None:  # noqa: ANN401 - Spark's LogicalPlan
+    """Return what a leaf of a plan reads where it is no table of Delta and has no rows of its own.
+
+    ``place`` is the folder of the files in which a table's rows are handed to Spark, empty where none is.
+    """
     kind = leaf.getClass().getSimpleName()
     if kind in _LEAVES:
         return None
     if kind == "LogicalRelation":
         kind = leaf.relation().getClass().getName()
+        if place and kind.endswith(".HadoopFsRelation") and _lies_in(place, leaf.relation().location()):
+            return None
     elif kind == "DataSourceV2Relation":
         kind = leaf.table().getClass().getName()
     return None if kind.startswith(_OF_DELTA) else str(kind)
+
+
+def _lies_in(place: str, location: Any) -> bool:  # noqa: ANN401 - Spark's FileIndex
+    paths = location.rootPaths().mkString("\n").splitlines()
+    return all(path.removeprefix("file:").startswith(f"{place.rstrip('/')}/") for path in paths)
 
 
 def _forbidden(message: str) -> StatementError:

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary, WeakSet
@@ -247,8 +248,18 @@ def statement_session(spark: SparkSession, place: str = "") -> SparkSession:
 
 
 def handed_place(spark: SparkSession) -> str:
-    """Return the place of a :func:`statement_session`; of others, empty."""
-    return _PLACES.get(spark, "")
+    """Return the folder for files that the executors of a session can read, empty where none is known.
+
+    Nothing but what this process hands to Spark lies there.
+    """
+    if is_remote(spark):
+        return ""
+    return _own_place() if is_local(spark.sparkContext.master or "") else _PLACES.get(spark, "")
+
+
+@cache
+def _own_place() -> str:
+    return str(scratch_folder() / "handed")
 
 
 _PLACES: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
