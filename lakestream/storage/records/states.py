@@ -25,7 +25,7 @@ from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.mirror import rows_there
 from lakestream.storage.tables.table import is_table
-from lakestream.storage.writes.edits import create
+from lakestream.storage.writes.edits import create, retried
 from lakestream.storage.writes.owed import owe
 from lakestream.storage.writes.upkeep import put_own_together
 from lakestream.storage.writes.writing import made_with_rows, replace_rows, write_rows
@@ -84,6 +84,7 @@ class SavedStates:
     def __init__(self, layout: Layout, tables: Tables, folder: str = "state") -> None:
         self._layout, self._tables, self._folder = layout, tables, folder
 
+    @retried
     def write(self, uuid: str, tick: int, state: pa.Table) -> None:
         """Save a whole state as of a tick in one commit; those before stay readable for a while.
 
@@ -94,14 +95,12 @@ class SavedStates:
         rows = state.append_column(_TICK, constant(tick, state.num_rows))
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
         path = self._path(uuid)
-        if files.is_uri(path) and not is_table(path):
-            self._tables.forget(path)  # one that was there, and is gone
-            if made_with_rows(path, rows, _PROPERTIES, commit_properties=_of(tick)):
-                owe(path, "opening", partial(self._tables.open, path))
-                return
+        is_unknown = files.is_uri(path) and self._tables.known(path) is None
+        if is_unknown and made_with_rows(path, rows, _PROPERTIES, commit_properties=_of(tick)):
+            owe(path, "opening", partial(self._tables.open, path))
+            return
         table = self._opened(uuid, rows)
         with self._looked_at_anew(table), committing(table):
-            table.refresh()
             replace_rows(
                 table,
                 rows,
@@ -111,6 +110,7 @@ class SavedStates:
             table.last_transaction = (table.version, _APP), tick
             _keep_up(table)
 
+    @retried
     def write_changes(self, uuid: str, tick: int, changes: StateChanges) -> bool:
         """Save what changed of a state in one commit, at the cost of that.
 
@@ -121,7 +121,7 @@ class SavedStates:
         if self._tables.known(path) is None and not is_table(path):
             return False
         try:
-            table = self._opened_whole(path)
+            table = self._to_write(path)
         except StorageError as error:
             if error.code not in _MADE_ANEW:
                 raise
@@ -151,6 +151,7 @@ class SavedStates:
         """
         path = self._path(uuid)
         if not is_table(path):
+            self._tables.forget(path)  # one that was there, and is gone
             return None
         table = self._opened_whole(path)
         version, left = table.version, _LOOKED_BACK
@@ -192,16 +193,21 @@ class SavedStates:
         with _damage_named(path):
             return self._tables.latest(path)
 
+    def _to_write(self, path: str) -> Table:
+        """Return a table as it is, in a store as it was seen last: a commit has the condition that it is so."""
+        known = self._tables.known(path) if files.is_uri(path) else None
+        return self._opened_whole(path) if known is None else known
+
     def _path(self, uuid: str) -> str:
         return self._layout.system_path(f"{self._folder}/{uuid}")
 
     def _opened(self, uuid: str, rows: pa.Table) -> Table:
         path = self._path(uuid)
-        if is_table(path):
+        if self._tables.known(path) is not None or is_table(path):
             try:
-                return self._opened_whole(path)
+                return self._to_write(path)
             except StorageError as error:
-                if error.code != "STATE_DAMAGED":
+                if error.code not in _MADE_ANEW:
                     raise
                 self.remove(uuid)
         self._tables.forget(path)  # one that was there, and is gone

@@ -52,13 +52,16 @@ def has_far_times(table: Table) -> bool:
 def _of_all(table: Table) -> bool:
     import pyarrow as pa
 
-    found = pa.table(table.handle.get_add_actions(flatten=True))
+    with table.guard:  # in a store the handle may lack what came since
+        found = pa.table(table.ahead.handle.get_add_actions(flatten=True))
+        since = table.ahead.changes(table.version)
     ends = [
         name
         for name in found.column_names
         if name.startswith(("min.", "max.")) and pa.types.is_timestamp(found.schema.field(name).type)
     ]
-    return _written_so(table, {path for name in ends for path in _far(found, name)})
+    before = {path for name in ends for path in _far(found, name)} - since.removed
+    return _written_so(table, before | {file.path for file in since.added.values() if file.is_far})
 
 
 def _far(found: pa.Table, name: str) -> list[str]:
@@ -73,6 +76,10 @@ def _far(found: pa.Table, name: str) -> list[str]:
 
 
 def _of_commits(table: Table, after: int) -> bool:
+    with table.guard:
+        if table.ahead.handle.version() <= after:  # in a store, where each commit would be asked for
+            since = table.ahead.changes(table.version).added.values()
+            return _written_so(table, {file.path for file in since if file.is_far})
     try:
         commits = read_commits(table.path, after, table.version)
     except StreamError:

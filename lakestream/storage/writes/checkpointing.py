@@ -86,15 +86,23 @@ def write_checkpoint(table: Table) -> None:
     """Write a checkpoint of the version that a table was seen at last."""
     with _log_mirrored(table) as folder:
         if folder is not None:
-            DeltaTable(folder).create_checkpoint()
-            # Who finds the name of a checkpoint looks for the file.
-            for name in (checkpoint_name(table.version), LAST_CHECKPOINT):
-                kept.write(table.path, name, Path(folder, name).read_bytes())
+            _put_checkpoint(table.path, folder)
     if folder is None:
         if files.is_uri(table.path):
             table.reopen()  # what is there by now may be another table
         table.handle.create_checkpoint()
     table.checkpoints.last = table.version
+
+
+def _put_checkpoint(path: str, folder: str) -> None:
+    """Put a checkpoint of a log, which a folder has, into a store; another writer may have done so."""
+    mirror = DeltaTable(folder)
+    checkpoint = checkpoint_name(mirror.version())
+    if not Path(folder, checkpoint).exists():
+        mirror.create_checkpoint()
+        # Who finds the name of a checkpoint looks for the file.
+        for name in (checkpoint, LAST_CHECKPOINT):
+            kept.write(path, name, Path(folder, name).read_bytes())
 
 
 def drop_files(table: Table, kept_for: timedelta) -> None:
@@ -144,7 +152,7 @@ def _is_copied(table: Table, folder: str) -> bool:
 
 
 def _since_checkpoint(path: str, upto: int) -> dict[str, str] | None:
-    """Return the last checkpoint of a log and the commits from there up to a version, by their tags.
+    """Return the last checkpoint of a log and the commits from there up to a version, if any, by their tags.
 
     None for a log that has anything else, or lacks something.
     """
@@ -152,11 +160,11 @@ def _since_checkpoint(path: str, upto: int) -> dict[str, str] | None:
     hint = kept.known(path, LAST_CHECKPOINT) if upto >= _MOST_COMMITS else kept.held(path, LAST_CHECKPOINT)
     for _ in range(2):
         begun = _version(hint)
-        if begun is None or not upto - _MOST_COMMITS <= begun < upto:
+        if begun is None or begun < upto - _MOST_COMMITS:
             return None
         log = files.tags(path, _LOG, f"{_LOG}{begun:020}" if begun >= 0 else _LOG)
         version = _version(hint := _named(path, log))
-        if version is None or version >= upto:
+        if version is None:
             return None
         if version >= begun:
             break
