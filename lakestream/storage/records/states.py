@@ -194,7 +194,7 @@ class SavedStates:
             return self._tables.latest(path)
 
     def _to_write(self, path: str) -> Table:
-        """Return a table as it is, in a store as it was seen last: a commit has the condition that it is so."""
+        """Return a table as it is, in a store as it was seen last: its next commit has that condition."""
         known = self._tables.known(path) if files.is_uri(path) else None
         return self._opened_whole(path) if known is None else known
 
