@@ -33,6 +33,16 @@ _SPARK_KEYWORDS: dict[str, TokenType] = {
     if "{" not in word and "}" not in word and kind not in (TokenType.COMMAND, TokenType.HINT)
 }
 _PLAIN_NUMBER = re.compile(r"[0-9]*+\.?[0-9]*+([eE][+-]?[0-9]++)?")
+_TYPED_NUMBER = re.compile(
+    r"(?P<whole>[0-9]++)(L|F|BD)|(?P<fraction>(?=[0-9.]*+[.eE])[0-9]*+\.?[0-9]*+([eE][+-]?[0-9]++)?)(F|D|BD)"
+)
+"""A number that tells its type (Spark); ``5D``, ``5S`` and ``5Y`` are durations of a misspelt unit."""
+_NUMBER_TYPES = {
+    "L": TokenType.BIGINT,
+    "F": TokenType.FLOAT,
+    "D": TokenType.DOUBLE,
+    "BD": TokenType.DECIMAL,
+}
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
@@ -119,15 +129,25 @@ def _joined(kind: TokenType, first: Token, last: Token, text: str) -> Token:
 
 
 def _spelt_out(token: Token) -> list[Token]:
-    """Return the tokens of ``_ls_duration('5m')`` for a duration literal, the token itself otherwise."""
+    """Return the tokens of ``_ls_duration('5m')`` for a duration literal, of ``5::BIGINT`` for ``5L``.
+
+    Any other token is returned itself.
+    """
     if token.token_type is not TokenType.NUMBER or _PLAIN_NUMBER.fullmatch(token.text):
         return [token]
-    kinds = (
-        (TokenType.VAR, DURATION_FUNCTION),
-        (TokenType.L_PAREN, "("),
-        (TokenType.STRING, token.text),
-        (TokenType.R_PAREN, ")"),
-    )
+    kinds: tuple[tuple[TokenType, str], ...]
+    if typed := _TYPED_NUMBER.fullmatch(token.text):
+        number = typed["whole"] or typed["fraction"]
+        kind = token.text.removeprefix(number)
+        # As sqlglot's own tokenizer of Spark's SQL has it.
+        kinds = (TokenType.NUMBER, number), (TokenType.DCOLON, "::"), (_NUMBER_TYPES[kind], kind)
+    else:
+        kinds = (
+            (TokenType.VAR, DURATION_FUNCTION),
+            (TokenType.L_PAREN, "("),
+            (TokenType.STRING, token.text),
+            (TokenType.R_PAREN, ")"),
+        )
     return [Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in kinds]
 
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sqlglot import exp
-from sqlglot.parser import Parser
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
-from lakestream.errors import refuse_compiled
-
-refuse_compiled(SparkParser)
+from lakestream.language.common.spark_parser import ExactSparkParser
 
 INTERPOLATION = "interpolation"
 """The argument of a select that holds its clause of INTERP."""
@@ -30,22 +26,7 @@ class Interpolation(exp.Expression):
     }
 
 
-class ShortIntervals(Parser):
-    """A parser that looks into no interval of more characters than one is written with.
-
-    What sqlglot finds in one takes the square of its length.
-    """
-
-    def _parse_interval_span(self, this, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN003, ANN202
-        if isinstance(this, exp.Literal) and len(this.name) > _LONGEST_INTERVAL:
-            self.raise_error("an interval of so many characters", self._prev)
-        return super()._parse_interval_span(this, *args, **named)
-
-
-_LONGEST_INTERVAL = 200
-
-
-class InterpolationParser(ShortIntervals, SparkParser):
+class InterpolationParser(ExactSparkParser):
     """Spark's parser, and the clause of INTERP behind WHERE and PARTITION BY."""
 
     def _parse_table_alias(self, alias_tokens=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202

@@ -19,9 +19,6 @@ from lakestream.language.common.interpolation import InterpolationParser
 from lakestream.language.model import CALENDAR_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlglot.dialects.dialect import Dialect
     from sqlglot.tokens import Token
 
 SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
@@ -91,44 +88,8 @@ class ForeignClauseError(ParseError):
         self.clause, self.start, self.end = clause, start, end
 
 
-_WITH_DEFAULTS = {"REGEXP_EXTRACT": 3} | dict.fromkeys(
-    ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP"), 2
-)
-"""Functions of which sqlglot drops or changes a last argument, and how many they have with it."""
-_OTHERS = ("ARRAY_SIZE", "GET_JSON_OBJECT", "LOG10", "LOG2", "UNIX_DATE")
-"""Functions for which sqlglot writes others, that come to other values or types."""
-
-
-def _as_written(name: str) -> Callable[..., exp.Expr]:
-    """Return what reads a call with its last argument, which is Spark's and stays as it is written."""
-    read = SparkParser.FUNCTIONS[name]
-
-    def call(arguments: list[exp.Expr], **dialect: Dialect) -> exp.Expr:
-        is_whole = len(arguments) == _WITH_DEFAULTS[name]
-        # Without a dialect, what reads it raises TypeError where it needs one: sqlglot then gives it.
-        return exp.Anonymous(this=name, expressions=arguments) if is_whole else read(arguments, **dialect)
-
-    return call
-
-
-def _itself(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Return what reads a call that stays as it is written."""
-    return lambda arguments: exp.Anonymous(this=name, expressions=arguments)
-
-
-def _parse_json(arguments: list[exp.Expr]) -> exp.Expr:
-    """Read PARSE_JSON, in whose place sqlglot writes its argument."""
-    return exp.Anonymous(this="PARSE_JSON", expressions=arguments)
-
-
 class TDengineParser(InterpolationParser):
     """Spark's parser, and TDengine's clauses at the end of a query."""
-
-    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = SparkParser.FUNCTIONS | {
-        **{name: _as_written(name) for name in _WITH_DEFAULTS},
-        **{name: _itself(name) for name in _OTHERS},
-        **dict.fromkeys(("PARSE_JSON", "JSON_PARSE"), _parse_json),
-    }
 
     # ``unique(c)`` is a function of TDengine, no constraint.
     FUNC_TOKENS: ClassVar[set[TokenType]] = SparkParser.FUNC_TOKENS | {TokenType.UNIQUE}

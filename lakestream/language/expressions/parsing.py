@@ -16,6 +16,7 @@ from lakestream.errors import NotSupportedError, StatementError, too_deep
 from lakestream.language.common.dialect import DURATION_FUNCTION, SparkFunctions, TDengine, mark_clock
 from lakestream.language.common.query_clauses import FOREIGN_CLAUSES, ForeignClauseError
 from lakestream.language.common.source import Source, place_of
+from lakestream.language.common.spark_parser import tell_tables_apart
 from lakestream.language.expressions.inner_windows import check_slices, duration_of, read_window
 from lakestream.language.expressions.kept import keep_meaning
 from lakestream.language.model import Fragment
@@ -206,6 +207,7 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None, dialect: Dialect | None = N
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("SYNTAX", "one expression or query may stand here", place=place_of(f))
     tree = keep_meaning(_with_meaning(f, trees[0]))
+    tell_tables_apart(tree)
     if not f.spark:
         mark_clock(tree)
     _check_depth(f, tree)

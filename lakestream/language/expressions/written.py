@@ -22,6 +22,7 @@ from lakestream.language.common.dialect import SparkFunctions
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT, SLICES
 from lakestream.language.common.source import Source, place_of
+from lakestream.language.common.spark_parser import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,7 @@ def refuse_unwritten(f: Fragment, tree: exp.Expr, place: PlaceOf) -> None:
     tokens = [*_tokens(_spark_sql(f, tree, place)), *_own_clauses(tree)]
     texts = Counter(_plain(token.text) for token in tokens if token.token_type is TokenType.STRING)
     words = Counter(_plain(token.text) for token in tokens if token.token_type is not TokenType.STRING)
+    words.update(_plain(one.meta[WRITTEN]) for one in tree.find_all(exp.Identifier) if WRITTEN in one.meta)
     _refuse_hints(f)
     stand_for_others = {name.lower() for name, _ in f.stands_for}
     for token in _said(_tokens(f.sql)):

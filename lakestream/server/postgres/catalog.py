@@ -25,7 +25,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from lakestream import __version__
 from lakestream.lake import workspace_of
 from lakestream.language.common.allowed import names_of
-from lakestream.language.common.interpolation import ShortIntervals
+from lakestream.language.common.spark_parser import ShortIntervals
 from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.server.postgres.failing import refusal
 from lakestream.server.postgres.values import type_number

@@ -16,7 +16,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 from sqlglot.parsers.postgres import PostgresParser
 
 from lakestream.language.common.dialect import SparkFunctions, TDengine
-from lakestream.language.common.interpolation import ShortIntervals
+from lakestream.language.common.spark_parser import ShortIntervals
 from lakestream.language.common.templates import made, put_in_place
 from lakestream.server.postgres.catalog import OIDS, as_named, elements
 from lakestream.server.postgres.failing import refusal

@@ -1,0 +1,145 @@
+"""Spark's SQL where sqlglot reads it otherwise: operators, intervals, and functions of other names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar
+
+from sqlglot import exp
+from sqlglot.parser import Parser
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import TokenType
+
+from lakestream.errors import refuse_compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlglot.dialects.dialect import Dialect
+
+refuse_compiled(SparkParser)
+
+WRITTEN = "written"
+"""The key of an identifier's meta that holds the name which a statement has for it."""
+
+_LONGEST_INTERVAL = 200
+_WITH_DEFAULTS = {"REGEXP_EXTRACT": 3, "REGEXP_EXTRACT_ALL": 3} | dict.fromkeys(
+    ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP"), 2
+)
+"""Functions of which sqlglot drops or changes a last argument, and how many they have with it."""
+_OTHERS = (
+    "ARRAY_SIZE",
+    "GET_JSON_OBJECT",
+    "JSON_PARSE",
+    "LOG10",
+    "LOG2",
+    "NAMED_STRUCT",
+    "PARSE_JSON",
+    "UNIX_DATE",
+)
+"""Functions for which sqlglot writes others, that come to other values or types."""
+
+
+class ShortIntervals(Parser):
+    """A parser that looks into no interval of more characters than one is written with.
+
+    What sqlglot finds in one takes the square of its length.
+    """
+
+    def _parse_interval_span(self, this, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN003, ANN202
+        if isinstance(this, exp.Literal) and len(this.name) > _LONGEST_INTERVAL:
+            self.raise_error("an interval of so many characters", self._prev)
+        return super()._parse_interval_span(this, *args, **named)
+
+
+def _as_written(name: str) -> Callable[..., exp.Expr]:
+    """Return what reads a call with its last argument, which is Spark's and stays as it is written."""
+    read = SparkParser.FUNCTIONS[name]
+
+    def call(arguments: list[exp.Expr], **dialect: Dialect) -> exp.Expr:
+        is_whole = len(arguments) == _WITH_DEFAULTS[name]
+        # Without a dialect, what reads it raises TypeError where it needs one: sqlglot then gives it.
+        return exp.Anonymous(this=name, expressions=arguments) if is_whole else read(arguments, **dialect)
+
+    return call
+
+
+def _itself(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Return what reads a call that stays as it is written."""
+    return lambda arguments: exp.Anonymous(this=name, expressions=arguments)
+
+
+class ExactSparkParser(ShortIntervals, SparkParser):
+    """Spark's parser, whose trees are written out as what Spark reads in their text."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = SparkParser.FUNCTIONS | {
+        **{name: _as_written(name) for name in _WITH_DEFAULTS},
+        **{name: _itself(name) for name in _OTHERS},
+    }
+    # Spark joins texts as it adds, from left to right.
+    TERM: ClassVar[dict[TokenType, type[exp.Binary]]] = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
+
+    def _parse_term(self, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
+        """Read a sum, and shifts, which bind closer than ``&``, ``^`` and ``|`` do."""
+        this = super()._parse_term(*args, **named)
+        while self._curr and self._next and (shift := _SHIFTS.get(self._curr.text + self._next.text)):
+            self._advance(2)
+            if shift is exp.BitwiseRightShift and self._match(TokenType.GT):
+                amount = super()._parse_term(*args, **named)
+                this = exp.Anonymous(this="SHIFTRIGHTUNSIGNED", expressions=[this, amount])
+            else:
+                this = self.expression(shift(this=this, expression=super()._parse_term(*args, **named)))
+        return this
+
+    def _parse_interval(self, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
+        """Read an interval; one of several units is one value."""
+        interval: exp.Expr | None = super()._parse_interval(*args, **named)  # type: ignore[no-untyped-call]
+        return exp.paren(interval, copy=False) if isinstance(interval, exp.Add) else interval
+
+
+_SHIFTS = {"<<": exp.BitwiseLeftShift, ">>": exp.BitwiseRightShift}
+
+
+def tell_tables_apart(tree: exp.Expr) -> None:
+    """Give common table expressions names of their own where one name means two tables.
+
+    A name means the expression that was named before it in the WITH of a query around it, else a table of
+    the lake (Spark); sqlglot writes all of these expressions at the top of a text, where one hides another.
+    """
+    named, meant = _common_tables(tree)
+    uses = Counter(one.alias.lower() for one in named)
+    uses.update({table.name.lower() for table, one in meant if one is None})
+    new = {id(one): f"_ls_cte_{at}" for at, one in enumerate(named) if uses[one.alias.lower()] > 1}
+    for table, one in meant:
+        if one is not None and id(one) in new:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=table.this.copy()))
+            _rename(table.this, new[id(one)])
+    for one in named:
+        if id(one) in new:
+            _rename(one.args["alias"].this, new[id(one)])
+
+
+def _common_tables(tree: exp.Expr) -> tuple[list[exp.CTE], list[tuple[exp.Table, exp.CTE | None]]]:
+    """Return the common table expressions, and which of them each table is, None for none."""
+    named: list[exp.CTE] = []
+    meant: list[tuple[exp.Table, exp.CTE | None]] = []
+    left: list[tuple[exp.Expr, Mapping[str, exp.CTE]]] = [(tree, {})]
+    while left:
+        node, seen = left.pop()
+        with_ = node.args.get("with_")
+        if isinstance(with_, exp.With):
+            for one in with_.expressions:
+                after = {**seen, one.alias.lower(): one}
+                left.append((one.this, after if with_.recursive else seen))
+                seen = after
+            named += with_.expressions
+        if isinstance(node, exp.Table) and not node.db:
+            meant.append((node, seen.get(node.name.lower())))
+        left.extend((part, seen) for part in node.iter_expressions() if part is not with_)
+    return named, meant
+
+
+def _rename(identifier: exp.Expr, name: str) -> None:
+    identifier.meta[WRITTEN] = identifier.name
+    identifier.set("this", name)
