@@ -92,9 +92,18 @@ class ExactSparkParser(ShortIntervals, SparkParser):
         return this
 
     def _parse_interval(self, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
-        """Read an interval; one of several units is one value."""
+        """Read an interval; one of several units is one value, of which sqlglot makes a sum."""
         interval: exp.Expr | None = super()._parse_interval(*args, **named)  # type: ignore[no-untyped-call]
-        return exp.paren(interval, copy=False) if isinstance(interval, exp.Add) else interval
+        if not isinstance(interval, exp.Add):
+            return interval
+        parts = " ".join(_said(part) for part in (interval.this, interval.expression))
+        return exp.Interval(this=exp.Literal.string(parts))
+
+
+def _said(interval: exp.Expr) -> str:
+    """Return the text of an interval's numbers and units."""
+    unit = interval.args.get("unit")
+    return f"{interval.name} {unit.name}" if unit is not None else interval.name
 
 
 _SHIFTS = {"<<": exp.BitwiseLeftShift, ">>": exp.BitwiseRightShift}

@@ -293,6 +293,8 @@ def _check(node: exp.Expr) -> None:
     if isinstance(node, exp.Anonymous):
         if node.name.lower() not in {*_MACROS, "xxhash64", "pmod", "timestamp_millis"}:
             raise NotExactError(f"{node.name}() is not on the list")
+        if node.name.lower() == "pmod":
+            _no_numeric_text(node)
         return
     if type(node) not in _KNOWN:
         raise NotExactError(f"{type(node).__name__} is not on the list")
@@ -467,6 +469,39 @@ def _plain_case(node: exp.Expr) -> None:
         _no_numeric_text(node)
 
 
+def _ending(node: exp.Expr) -> None:
+    """Refuse what may have no end: Spark counts its steps."""
+    if node.args.get("recursive"):
+        raise NotExactError("WITH RECURSIVE")
+
+
+def _of_one_order(node: exp.Expr) -> None:
+    """Refuse a function of rows in no order, and ranges of more rows than Spark counts."""
+    call = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
+    if isinstance(call, (exp.Lag, exp.Lead, exp.RowNumber)) and not node.args.get("order"):
+        raise NotExactError(f"{type(call).__name__} of rows in no order")
+
+
+def _within_an_int(node: exp.Expr) -> None:
+    """Refuse ends of a frame that are no numbers of rows, or more than Spark counts."""
+    for name in ("start", "end"):
+        rows = node.args.get(name)
+        if isinstance(rows, exp.Literal) and rows.is_int and int(rows.name) >= 2**31:
+            raise NotExactError("a frame of so many rows")
+
+
+def _by_columns(node: exp.Expr) -> None:
+    """Refuse numbers of results beside a star, and those of none."""
+    places = [key for key in node.expressions if isinstance(key.unnest(), (exp.Literal, exp.Neg))]
+    select = node.parent
+    if places and isinstance(select, exp.Select) and (select.is_star or not all(map(_is_place, places))):
+        raise NotExactError("groups by a number of no result")
+
+
+def _is_place(key: exp.Expr) -> bool:
+    return isinstance(key, exp.Literal) and key.is_int and int(key.name) > 0
+
+
 def _is_read(text: exp.Expr) -> bool:
     """Return whether DuckDB would read a text as a number or a time, beside such."""
     return any(form.fullmatch(text.name) for form in (_NUMERIC_TEXT, _ISO))
@@ -496,6 +531,10 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.TsOrDsToDate: _of_a_part,
     exp.AddMonths: _after_1970,
     exp.VarMap: _of_json,
+    exp.With: _ending,
+    exp.Window: _of_one_order,
+    exp.WindowSpec: _within_an_int,
+    exp.Group: _by_columns,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
     **dict.fromkeys((exp.In, exp.Between, exp.Nullif), _no_numeric_text),
 }
@@ -809,6 +848,13 @@ def _rounded(node: exp.Expr) -> exp.Expr:
     return _macro(f"ls_{function}", node.this)
 
 
+def _mean(node: exp.Expr) -> exp.Expr:
+    """Have a mean be one of numbers: that of decimals is a decimal to Spark, a double to DuckDB."""
+    if not isinstance(node.this, exp.Distinct):
+        node.set("this", checked(node.this, "ls_number"))
+    return node
+
+
 def _root(node: exp.Expr) -> exp.Expr:
     return _macro("sqrt", exp.cast(checked(node.this, "ls_number"), "DOUBLE"))
 
@@ -936,8 +982,13 @@ def _concatenated(node: exp.Expr) -> exp.Expr:
 
 
 def _of_texts(node: exp.Expr) -> exp.Expr:
-    """Have values be texts where one is written that DuckDB would read as a number or a time beside such."""
+    """Have values be texts where one is written that DuckDB would read as a number or a time beside such.
+
+    What chooses them is a BOOLEAN, but for what a CASE compares with one value.
+    """
     is_part = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
+    if isinstance(node, exp.If) and not (is_part and node.parent and node.parent.this is not None):
+        node.set("this", checked(node.this, "ls_truth"))
     values = [] if is_part else [one for one in operands(node) if not isinstance(one, exp.Null)]
     texts = [one for one in values if isinstance(one, exp.Literal) and one.is_string]
     if any(map(_is_read, texts)):
@@ -1007,6 +1058,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Floor: _rounded,
     exp.Ceil: _rounded,
     exp.Sqrt: _root,
+    exp.Avg: _mean,
     **dict.fromkeys(_PARTS, _part),
     exp.Extract: _extracted,
     **dict.fromkeys(_TEXTS, _of_text),
