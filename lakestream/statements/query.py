@@ -130,8 +130,10 @@ class Reader:
         try:
             frame = self.spark.sql(sql)
             refuse_calls(self.spark, _foreign_names(fragment))
-        except spark_errors() as error:
+        except java_errors() as error:
             check_error(error)
+            if not isinstance(error, spark_errors()):
+                raise failed("QUERY_INVALID", "the query", fragment, error) or error from None
             columns = {name for read in query.reads for name in read.relation.columns}
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
         refuse_plan(frame, sql)
@@ -181,9 +183,9 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
     except java_errors() as error:
         check_error(error)
         failure = failed("QUERY_INVALID", "the query", fragment, error)
-        if failure is None:
-            raise
-        raise failure from None
+        if failure is None and isinstance(error, spark_errors()):
+            failure = refused("QUERY_INVALID", "the query", fragment, error)
+        raise failure or error from None
 
 
 _MOST_BYTES = 64 * 1024**2

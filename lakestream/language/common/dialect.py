@@ -34,7 +34,7 @@ _SPARK_KEYWORDS: dict[str, TokenType] = {
 }
 _PLAIN_NUMBER = re.compile(r"[0-9]*+\.?[0-9]*+([eE][+-]?[0-9]++)?")
 _TYPED_NUMBER = re.compile(
-    r"(?P<whole>[0-9]++)(L|F|BD)|(?P<fraction>(?=[0-9.]*+[.eE])[0-9]*+\.?[0-9]*+([eE][+-]?[0-9]++)?)(F|D|BD)"
+    r"(?P<whole>[0-9]++)(L|F|BD)|(?P<fraction>(?=[0-9]*+[.eE])[0-9]*+\.?[0-9]*+([eE][+-]?[0-9]++)?)(F|D|BD)"
 )
 """A number that tells its type (Spark); ``5D``, ``5S`` and ``5Y`` are durations of a misspelt unit."""
 _NUMBER_TYPES = {

@@ -103,9 +103,16 @@ def _is_length(before: Token | None, token: Token) -> bool:
 
 
 def _words(token: Token) -> list[Token]:
-    """Return the words of a text as tokens at its place."""
+    """Return the words of a text as tokens at its place: units are no texts."""
     return [
-        Token(token.token_type, word, token.line, token.col, token.start, token.end)
+        Token(
+            TokenType.VAR if word.isalpha() else token.token_type,
+            word,
+            token.line,
+            token.col,
+            token.start,
+            token.end,
+        )
         for word in token.text.split()
     ]
 

@@ -247,6 +247,8 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
     for select in query.find_all(exp.Select):
         select.set("hint", None)  # says how Spark is to do it, not what
     _take_for_instants(query)
+    for window in query.find_all(exp.Window):
+        _of_one_order(window)  # which is sorted away
     sort_once(query)
     nodes = [*query.walk()]
     for node in nodes:
@@ -298,9 +300,38 @@ def _check(node: exp.Expr) -> None:
         return
     if type(node) not in _KNOWN:
         raise NotExactError(f"{type(node).__name__} is not on the list")
+    if isinstance(node, exp.Func):
+        _check_arguments(node)
     check = _CHECKS.get(type(node))
     if check is not None:
         check(node)
+
+
+def _check_arguments(call: exp.Func) -> None:
+    """Refuse arguments of a function that nothing here looks at."""
+    taken = _TAKEN.get(type(call), frozenset())
+    for name, value in call.args.items():
+        if isinstance(value, exp.Expr) and name not in ("this", "expression") and name not in taken:
+            raise NotExactError(f"{type(call).__name__} with {name}")
+    if isinstance(call, (exp.Max, exp.Min)) and call.expressions:
+        raise NotExactError("an aggregate of several values")
+
+
+_TAKEN: dict[type[exp.Expr], frozenset[str]] = {
+    exp.ArraySort: frozenset({"asc", "nulls_first"}),
+    exp.Case: frozenset({"default"}),
+    **dict.fromkeys((exp.Cast, exp.TryCast), frozenset({"to"})),
+    exp.GenerateSeries: frozenset({"start", "end", "step"}),
+    exp.If: frozenset({"true", "false"}),
+    exp.JSONFormat: frozenset({"options"}),
+    **dict.fromkeys((exp.Lag, exp.Lead), frozenset({"offset", "default"})),
+    exp.Reduce: frozenset({"initial", "merge", "finish"}),
+    exp.Substring: frozenset({"start", "length"}),
+    exp.TimestampTrunc: frozenset({"unit", "zone"}),
+    **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), frozenset({"zone"})),
+    exp.VarMap: frozenset({"keys", "values"}),
+}
+"""Arguments of functions beside their first ones."""
 
 
 _DURATION = "make_dt_interval"
@@ -476,7 +507,7 @@ def _ending(node: exp.Expr) -> None:
 
 
 def _of_one_order(node: exp.Expr) -> None:
-    """Refuse a function of rows in no order, and ranges of more rows than Spark counts."""
+    """Refuse a function of rows in no order."""
     call = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
     if isinstance(call, (exp.Lag, exp.Lead, exp.RowNumber)) and not node.args.get("order"):
         raise NotExactError(f"{type(call).__name__} of rows in no order")
@@ -532,7 +563,6 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.AddMonths: _after_1970,
     exp.VarMap: _of_json,
     exp.With: _ending,
-    exp.Window: _of_one_order,
     exp.WindowSpec: _within_an_int,
     exp.Group: _by_columns,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
@@ -888,6 +918,8 @@ def _collected(node: exp.Expr) -> exp.Expr:
 def _sorted(node: exp.Expr) -> exp.Expr:
     if node.expression:
         raise NotExactError("an order that is a function")
+    if node.args.get("asc") is not None and node.args["asc"] != exp.true():
+        raise NotExactError("a descending order")
     if _is_list_of_plain(node.this):
         return _macro("list_sort", node.this, exp.Literal.string("ASC"), exp.Literal.string("NULLS LAST"))
     return _macro("ls_sorted", node.this)
@@ -1076,6 +1108,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Window: _numbered,
     exp.ArraySize: _size,
     exp.ArraySort: _sorted,
+    exp.Flatten: lambda node: _macro("ls_flattened", node.this),
     exp.GenerateSeries: _sequence,
     exp.Aliases: _inlined,
 }

@@ -118,7 +118,14 @@ _MACROS = {
         f"CASE WHEN n IS NULL THEN NULL WHEN n > {_LONG} THEN ls_fail('a long list') "
         f"ELSE list_transform(range(least(n, {_LONG})), lambda i: x) END"
     ),
-    "ls_get(x, i)": "CASE WHEN i < 0 THEN NULL ELSE list_extract(x, i + 1) END",
+    "ls_get(x, i)": (
+        f"CASE WHEN NOT ends_with(typeof(x), '[]') THEN ls_fail('{TYPES}no list') "
+        "WHEN i < 0 THEN NULL ELSE list_extract(x, i + 1) END"
+    ),
+    # NULL among the lists makes NULL of all (Spark); DuckDB leaves it out.
+    "ls_flattened(x)": (
+        "CASE WHEN list_contains(list_transform(x, lambda i: i IS NULL), true) THEN NULL ELSE flatten(x) END"
+    ),
     # Both order structs by their fields; NULL is the least of a field in Spark and the greatest in DuckDB.
     "ls_ordered(x)": (
         "CASE WHEN typeof(x) LIKE 'STRUCT%' AND contains(CAST(x AS VARCHAR), 'NULL') "

@@ -15,6 +15,7 @@ from lakestream.compute.windows.keyed.keys import Keys, keys_of
 from lakestream.compute.windows.keyed.leads import NotKeyedError
 from lakestream.language.model import Fragment
 from lakestream.storage.small.dialect import duckdb_sql
+from lakestream.storage.small.macros import Macros
 from tests.unit.compute.test_calculation import METERS
 from tests.unit.compute.test_reach import TABLES
 
@@ -86,4 +87,6 @@ def test_keys_with_and_without_what_may_be_joined(
     connection.execute("CREATE TABLE sites AS SELECT 'l' AS loc, 'x' AS region, 1 AS most")
     connection.execute("CREATE TABLE regions AS SELECT 'x' AS region, 7 AS f")
     names = {name: name for name in TABLES}
-    assert set(connection.execute(duckdb_sql(sql).over(names)).fetchall()) == touched
+    query = duckdb_sql(sql).over(names)
+    Macros(connection).define(query)
+    assert set(connection.execute(query).fetchall()) == touched
