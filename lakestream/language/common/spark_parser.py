@@ -93,7 +93,7 @@ class ExactSparkParser(ShortIntervals, SparkParser):
 
     def _parse_interval(self, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
         """Read an interval; one of several units is one value, of which sqlglot makes a sum."""
-        interval: exp.Expr | None = super()._parse_interval(*args, **named)  # type: ignore[no-untyped-call]
+        interval: exp.Expr | None = super()._parse_interval(*args, **named)
         if not isinstance(interval, exp.Add):
             return interval
         parts = " ".join(_said(part) for part in (interval.this, interval.expression))
