@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     """The columns of a table that a query names; None where it is none, or they are not known."""
 
 
+_UNNAMED = "_ls_query_"
+
+
 class UnknownColumnsError(Exception):
     """A star stands for columns that are not known; its text says of what."""
 
@@ -73,7 +76,8 @@ def columns_of_star(select: exp.Select, item: exp.Expr, columns_of: Columns) -> 
     if table and table not in sources.names:
         if any(shown.name.lower() == table for shown in sources.shown):
             raise UnknownColumnsError(f"the fields of {table}")
-        raise NoSuchError(f"{table}.*", frozenset(f"{name}.*" for name in sources.names))
+        known = (name for name in sources.names if not name.startswith(_UNNAMED))
+        raise NoSuchError(f"{table}.*", frozenset(f"{name}.*" for name in known))
     star = star_of(item)
     assert star is not None  # by the caller
     for column in star.args.get("except_") or ():
@@ -97,6 +101,16 @@ def names_of_query(query: exp.Expr, columns_of: Columns) -> list[str]:
         else:
             found.append(given_name(item))
     return found
+
+
+def name_queries(select: exp.Select) -> None:
+    """Give each query in FROM or a JOIN that has no name one, so that its columns are told from others."""
+    parts = [part for part in (select.args.get("from_"), *(select.args.get("joins") or ())) if part]
+    for number, part in enumerate(parts):
+        if isinstance(part.this, exp.Subquery) and not part.this.alias:
+            alias = part.this.args.get("alias") or exp.TableAlias()
+            alias.set("this", exp.to_identifier(f"{_UNNAMED}{number}", quoted=True))
+            part.this.set("alias", alias)
 
 
 @dataclass
@@ -146,6 +160,7 @@ def _named(name: str, columns: Sequence[Shown]) -> Shown:
 
 def _sources(select: exp.Select, columns_of: Columns) -> _Sources:
     found = _Sources()
+    name_queries(select)
     source = select.args.get("from_")
     if source is None:
         raise UnknownColumnsError("a query without FROM")

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from lakestream.compute.windows.calculation import COLUMNS, READ
 from lakestream.compute.windows.reach import join_kind, uncast, with_columns
+from lakestream.compute.windows.stars import name_queries
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted, quoted_text
 
@@ -316,6 +317,7 @@ class Core:
         self._inner_of = inner_of
         self.sources: list[Source] = []
         self.conditions: list[Condition] = []
+        name_queries(select)
         parts = [part for part in (select.args.get("from_"), *(select.args.get("joins") or [])) if part]
         for part in parts:
             self._take(part)
