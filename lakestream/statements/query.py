@@ -157,6 +157,30 @@ def _foreign_names(fragment: Fragment) -> Iterator[str]:
         yield name
 
 
+_MONTHS = ("interval year", "interval month", "interval year to month")
+_MIXED = "interval"
+"""Types of intervals that Arrow has no form for, by Spark's names: of months, and of months and seconds."""
+
+
+def _rows_of(frame: DataFrame) -> pa.Table:
+    """Return the rows of a frame; intervals that have months in them are texts, as ``1 years 2 months``."""
+    if not {_MIXED, *_MONTHS}.intersection(types_of(frame).values()):
+        return frame.toArrow()
+    names = [f"c{at}" for at in range(len(frame.columns))]
+    kinds = (field.dataType.simpleString() for field in frame.schema)
+    told = [_told(name, kind) for name, kind in zip(names, kinds, strict=True)]
+    rows: pa.Table = frame.toDF(*names).selectExpr(*told).toArrow()
+    return rows.rename_columns(frame.columns)
+
+
+def _told(name: str, kind: str) -> str:
+    """Return a column of a type of Spark's as it is told."""
+    if kind in _MONTHS:
+        whole = f"CAST({name} AS INTERVAL YEAR TO MONTH)"
+        name = f"make_interval(extract(YEAR FROM {whole}), extract(MONTH FROM {whole}))"
+    return f"CAST({name} AS STRING)" if kind in (_MIXED, *_MONTHS) else name
+
+
 def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
     """Return the rows of a query.
 
@@ -171,7 +195,7 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
                 place=place_of(fragment),
             )
     try:
-        return frame.toArrow()
+        return _rows_of(frame)
     except ValueError as error:
         if "null type" not in str(error):
             raise

@@ -102,6 +102,37 @@ def test_a_range_that_is_drawn_is_recalculated(page: Page, shown: Shown) -> None
     assert "2025-02-28" < low < high < "2025-03-02"
 
 
+def test_a_range_is_seen_in_the_dark(page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    open_stream(page)
+    drawn = part(page, "Output").locator(".u-select").first
+    assert drawn.evaluate("one => getComputedStyle(one).backgroundColor").startswith("rgba(94, 196, 210")
+
+
+def test_a_single_tick_stands_in_a_minute(page: Page) -> None:
+    around = "async () => (await import('/static/charts.js')).around([100], 100, 86400100)"
+    assert page.evaluate(around) == [70, 130]
+
+
+@pytest.mark.parametrize("name", ["Errors", "Events", "Next tick"])
+def test_nothing_of_a_stream_is_beside_a_phones_screen(page: Page, name: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    open_stream(page)
+    page.get_by_role("button", name="Show the plan").click()
+    holder = part(page, name).locator(".cards").first
+    expect(holder).to_be_visible()
+    assert holder.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+def test_many_readers_of_a_table_are_shown_when_asked_for(page: Page, shown: Shown) -> None:
+    shown.lake.streams_shown = [stream(f"r{at}", sources=["main.power"]) for at in range(9)]
+    go(page, "Tables")
+    line = page.get_by_role("region", name="Tables").locator("tbody tr").filter(has_text="main.r0")
+    expect(line.get_by_role("link", name="main.r8")).to_be_hidden()
+    line.get_by_text("and 3 others").click()
+    expect(line.get_by_role("link", name="main.r8")).to_be_visible()
+
+
 def many() -> list[dict[str, Any]]:
     """Sixty streams: ten chains of six, and one of them has failed."""
     made = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,6 +77,15 @@ def at(hour: int, minute: int = 0, second: float = 0) -> datetime:
         (
             "SELECT count(*) FROM t WHERE ts = timestamp '2025-01-05 09:00:00' AT TIME ZONE 'Asia/Tokyo'",
             [(1,)],
+        ),
+        # lengths of time as PostgreSQL writes them, and those that have months
+        (
+            "SELECT min(ts) + interval '1 day 02:03:04.5', max(ts) - '01:07:00'::interval FROM t",
+            [(at(0) + timedelta(days=1, hours=2, minutes=3, seconds=4.5), at(0))],
+        ),
+        (
+            "SELECT interval '1 year 2 mons' a, interval '-1 mon' a, make_interval(0, 1), '1h'::interval",
+            [("1 years 2 months", "-1 months", "1 months", timedelta(hours=1))],
         ),
         # and by hand
         ("SELECT round(avg(v)::numeric, 2)::text FROM t", [("2.33",)]),

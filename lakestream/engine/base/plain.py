@@ -28,9 +28,10 @@ _NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 def plain(value: object) -> object:
     """Return the value as JSON has it.
 
-    Times become ISO 8601 text, decimals text (exact), bytes hexadecimal text, and the floats JSON
-    lacks the texts NaN, Infinity and -Infinity. A field of a dataclass that counts microseconds since 1970
-    UTC (``created_us``, ``at_us``) is the instant (``created_at``, ``at``).
+    Times become ISO 8601 text, lengths of time ``2 days 03:00:00``, decimals text (exact), bytes
+    hexadecimal text, and the floats JSON lacks the texts NaN, Infinity and -Infinity. A field of a
+    dataclass that counts microseconds since 1970 UTC (``created_us``, ``at_us``) is the instant
+    (``created_at``, ``at``).
     """
     if is_dataclass(value):
         return dict(_field(f.name, getattr(value, f.name)) for f in fields(value))
@@ -156,6 +157,17 @@ def _field(name: str, value: object) -> tuple[str, object]:
     )
 
 
+def _length(value: timedelta) -> str:
+    """Return a length of time as text, its sign before all of it.
+
+    >>> _length(timedelta(hours=-1)), _length(timedelta(days=2, microseconds=5))
+    ('-01:00:00', '2 days 00:00:00.000005')
+    """
+    sign, within = ("-", -value) if value < timedelta() else ("", value)
+    days = f"{within.days} day{'s' if within.days != 1 else ''} " if within.days else ""
+    return f"{sign}{days}{(_EPOCH + within - timedelta(days=within.days)).time().isoformat()}"
+
+
 def _scalar(value: object) -> bool | int | float | str | None:
     if isinstance(value, float):
         return value if math.isfinite(value) else _NON_FINITE[str(value)]
@@ -163,4 +175,6 @@ def _scalar(value: object) -> bool | int | float | str | None:
         return value
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return _length(value)
     return value.hex() if isinstance(value, (bytes, bytearray)) else str(value)

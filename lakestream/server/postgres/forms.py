@@ -20,6 +20,7 @@ from lakestream.language.common.spark_parser import ShortIntervals
 from lakestream.language.common.templates import made, put_in_place
 from lakestream.server.postgres.catalog import OIDS, as_named, elements
 from lakestream.server.postgres.failing import refusal
+from lakestream.server.postgres.lengths import is_of_pairs, is_plain, length
 from lakestream.server.postgres.wording import NAMED, parameters_named
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ class _Parser(ShortIntervals, PostgresParser):
         name: build for name, build in TDengine.Parser.FUNCTIONS.items() if name != "DATE_BIN"
     } | {"GENERATE_SERIES": PostgresParser.FUNCTIONS["GENERATE_SERIES"], "DATE_TRUNC": _cut}
 
+    def _parse_interval_span(self, this, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN003, ANN202
+        is_whole = isinstance(this, exp.Literal) and this.is_string and not is_of_pairs(this.name)
+        if is_whole and not (self._curr and self._curr.text.upper() in self.dialect.VALID_INTERVAL_UNITS):
+            return exp.Interval(this=this)  # of such a text sqlglot keeps no more than its first part
+        return super()._parse_interval_span(this, *args, **named)  # type: ignore[no-untyped-call]
+
 
 class _Spoken(Postgres):
     """Queries of PostgreSQL's clients; elements of arrays and the order of NULLs are counted as in a lake."""
@@ -55,20 +62,6 @@ class _Spoken(Postgres):
 
 
 _SPOKEN, _LAKE = _Spoken(), SparkFunctions()
-_UNITS = (
-    ("microsecond", r"us|usecs?|microseconds?|microsecs?"),
-    ("millisecond", r"ms|msecs?|milliseconds?|millisecs?"),
-    ("second", r"s|secs?|seconds?"),
-    ("minute", r"m|mins?|minutes?"),
-    ("hour", r"h|hrs?|hours?"),
-    ("day", r"d|days?"),
-    ("week", r"w|weeks?"),
-    ("month", r"mons?|months?"),
-    ("year", r"y|yrs?|years?"),
-)
-_LENGTH = re.compile(r"(?<![\d.])([+-]?\d++(?:\.\d++)?)\s*+([a-z]++)", re.IGNORECASE)
-_PLAIN = re.compile(rf"(\s*+[+-]?[\d.]++\s++({'|'.join(unit for unit, _ in _UNITS)})s?\b)+\s*", re.IGNORECASE)
-"""An interval as a lake has it."""
 _MONDAY = "TIMESTAMP '2000-01-03 00:00:00'"
 """What TimescaleDB counts its buckets from."""
 _UTC = frozenset({"UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z", "ZULU", "UCT"})
@@ -296,26 +289,17 @@ def _is_length(node: exp.Expr) -> bool:
 def _interval(node: exp.Expr) -> exp.Expr:
     unit = node.args.get("unit")
     text = f"{node.name} {unit.name}" if isinstance(unit, exp.Var) else node.name
-    if not isinstance(node.this, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+    if not isinstance(node.this, exp.Literal) or isinstance(unit, exp.IntervalSpan) or is_plain(text):
         return node
-    meant = _length(text)
-    return node if meant is None or _PLAIN.fullmatch(text) else meant
+    return _length(text) if node.this.is_string or isinstance(unit, exp.Var) else node
 
 
-def _length(text: str) -> exp.Expr | None:
-    """Return an interval that is written as PostgreSQL and TimescaleDB do; None for another text."""
-    parts = _LENGTH.findall(text)
-    if not parts or _LENGTH.sub("", text).strip():
-        return None
-    units = [_unit(said) for _, said in parts]
-    if not all(units):
-        return None
-    words = (f"{number} {unit}s" for (number, _), unit in zip(parts, units, strict=True))
-    return exp.Interval(this=exp.Literal.string(" ".join(words)))
-
-
-def _unit(said: str) -> str:
-    return next((unit for unit, form in _UNITS if re.fullmatch(form, said.lower())), "")
+def _length(text: str) -> exp.Expr:
+    """Return an interval that is written as PostgreSQL does. Raises PgError for another text."""
+    meant = length(text)
+    if meant is None:
+        raise refusal("22007", f"BAD_VALUE: {text!r} is no interval", "'1 day 02:03:04', '2 hours 5 minutes'")
+    return exp.Interval(this=exp.Literal.string(meant))
 
 
 def _at_zone(node: exp.Expr) -> exp.Expr:
@@ -400,8 +384,7 @@ def _bucket(step: exp.Expr, instant: exp.Expr, origin: exp.Expr | None) -> exp.E
 
 
 def _as_length(step: exp.Expr) -> exp.Expr:
-    meant = _length(step.name) if isinstance(step, exp.Literal) and step.is_string else None
-    return step if meant is None else meant
+    return _length(step.name) if isinstance(step, exp.Literal) and step.is_string else step
 
 
 # --- the rest ------------------------------------------------------------------------------------

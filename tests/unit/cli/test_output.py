@@ -35,7 +35,7 @@ class Point:
         (datetime(2025, 1, 2, 3, 4, 5, 6, tzinfo=UTC), "2025-01-02T03:04:05.000006+00:00"),
         (date(2025, 1, 2), "2025-01-02"),
         (time(1, 2), "01:02:00"),
-        (timedelta(seconds=90), "0:01:30"),
+        (timedelta(seconds=90), "00:01:30"),
         (b"\x00\xff", "00ff"),
         ({1: Decimal(2)}, {"1": "2"}),
         ([(1, None)], [[1, None]]),

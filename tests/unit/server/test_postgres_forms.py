@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pg_mimic import PgError
 
 from lakestream.language import parse_script
 from lakestream.server.postgres.catalog import parsed
@@ -23,6 +24,14 @@ FORMS = [
     ("extract(isodow from ts)", "(WEEKDAY(ts) + 1)"),
     ("extract(milliseconds from ts)", "(DATE_PART('SECOND', ts) * 1000)"),
     ("interval '2 hrs 5 min'", "INTERVAL '2 hours 5 minutes'"),
+    ("interval '1 day 02:03:04.5'", "INTERVAL '1 days 2 hours 3 minutes 4.5 seconds'"),
+    ("'1 day 02:03:04.5'::interval", "INTERVAL '1 days 2 hours 3 minutes 4.5 seconds'"),
+    ("interval '-02:03'", "INTERVAL '-2 hours -3 minutes'"),
+    ("interval '-1 days +02:03:00'", "INTERVAL '-1 days 2 hours 3 minutes'"),
+    ("interval '3 4:05:06'", "INTERVAL '3 days 4 hours 5 minutes 6 seconds'"),
+    ("interval '1 day ago'", "INTERVAL '-1 days'"),
+    ("interval '1-2'", "INTERVAL '1 years 2 months'"),
+    ("interval '0 years 0 mons 1 days 2 hours 0 mins 4.5 secs'", "INTERVAL '1 days 2 hours 4.5 seconds'"),
     ("'1 mon'::interval", "INTERVAL '1 months'"),
     (
         "time_bucket('300.000s', ts)",
@@ -219,3 +228,25 @@ def test_columns_tell_the_types_of_parameters(sql: str) -> None:
 def test_clients_ask_for_types_by_their_numbers() -> None:
     assert types_told("SELECT oid FROM pg_type WHERE oid = any($1::oid[])") == {1: 1028}
     assert parsed("SELECT oid FROM pg_type WHERE oid = any(ARRAY[20]::oid[])") is not None
+
+
+@pytest.mark.parametrize("text", ["1 day 2", "soon", "", "1 fortnight", "P1DT2H", "1:2:3:4"])
+@pytest.mark.parametrize("form", ["interval '{}'", "'{}'::interval"])
+def test_what_is_no_interval_is_refused(form: str, text: str) -> None:
+    with pytest.raises(PgError, match="is no interval"):
+        in_lakes_words(f"SELECT {form.format(text)}", "main")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("1 day, 2:00:00", "1 days 2 hours"),  # of psycopg
+        ("1 day 02:00:00", "1 days 2 hours"),  # of asyncpg
+        ("-1 day, 23:00:00", "-1 days 23 hours"),
+        ("0:00:00.500000", "0.500000 seconds"),
+        ("0 years 0 mons 0 days 1 hours 0 mins 0.0 secs", "1 hours"),  # of JDBC
+    ],
+)
+def test_a_length_that_is_given_is_a_lakes(given: str, meant: str) -> None:
+    asked = filled("SELECT ts + $1 FROM t", [given], [1186])
+    assert in_lakes_words(asked, "main") == f"SELECT ts + INTERVAL '{meant}' AS `?column?` FROM t"

@@ -85,7 +85,7 @@ function options(holder, series, { unit, bands, bars, whole, select }) {
     hooks: { drawClear: [(chart) => shade(chart, bands)], ...(select && { setSelect: [(chart) => brushed(chart, select)] }) },
     axes: [{ ...axis, space: 84, values: CLOCK }, { ...axis, size: 64, values, ...(whole && { incrs: WHOLE }) }],
     series: [{}, ...series.map((one, number) => line(one, number, bars))],
-    scales: { x: { range: (_, low, high) => around(low, high) }, y: { range: (_, low, high) => span(low, high) } },
+    scales: { x: { range: ({ data: [times] }, low, high) => around(times, low, high) }, y: { range: (_, low, high) => span(low, high) } },
   };
 }
 
@@ -95,9 +95,9 @@ function line(one, number, bars) {
   return { label: one.label, stroke, width: 2, spanGaps: true, ...shape };
 }
 
-// A single instant stands in a minute, which it would not fill by itself.
-function around(low, high) {
-  return low === high && low !== null ? [low - 30, high + 30] : [low, high];
+// A single instant stands in a minute: by itself uPlot gives it years.
+export function around(times, low, high) {
+  return times.length === 1 || low === high ? [times[0] - 30, times[0] + 30] : [low, high];
 }
 
 // Zero belongs to what is never negative: half of a small number is not made to look like nothing.

@@ -54,6 +54,13 @@ export function label(body, columns, first) {
   }
 }
 
+// A table whose rows are cards on a narrow screen, cells from `first` on with the names of their columns.
+export function cards(holder, columns, first = 0) {
+  holder.classList.add("cards");
+  label(holder.querySelector("tbody"), columns, first);
+  return holder;
+}
+
 export function section(title, ...children) {
   return el("section", {}, el("h2", {}, title), ...children);
 }

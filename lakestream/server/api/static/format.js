@@ -20,11 +20,16 @@ export function count(number, digits = 1) {
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return NOTHING;
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 60) return `${count(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  if (seconds < 1) return whole(Math.round(seconds * 1000), "ms");
+  if (seconds < 60) return whole(count(seconds), "s");
+  if (seconds < 3600) return `${whole(Math.floor(seconds / 60), "min")} ${whole(Math.floor(seconds % 60), "s")}`;
+  if (seconds < 86400) return `${whole(Math.floor(seconds / 3600), "h")} ${whole(Math.floor((seconds % 3600) / 60), "min")}`;
+  return `${whole(Math.floor(seconds / 86400), "d")} ${whole(Math.floor((seconds % 86400) / 3600), "h")}`;
+}
+
+// A number and its unit, between which no line ends.
+function whole(number, unit) {
+  return `${number}\u00a0${unit}`;
 }
 
 // An instant (ISO 8601 text) as date and time; an open end of a range is null.
@@ -45,7 +50,7 @@ export function ago(text) {
 }
 
 export function plural(number, noun) {
-  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+  return whole(count(number), number === 1 ? noun : `${noun}s`);
 }
 
 // The order of texts as people sort them, numbers in them by their size: hourly_2, hourly_10.

@@ -51,6 +51,8 @@ function reached(lineage, start, isDown) {
 }
 
 const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1, 1.4, 2];
+// Letters that are smaller are not read: what is wider then is scrolled.
+const SMALLEST_FITTED = 0.7;
 const ALL = "All streams";
 // How it is looked at stays while one looks at something else.
 const view = { focus: ALL, zoom: 1 };
@@ -97,6 +99,7 @@ export class LineageView {
   focus(name) {
     view.focus = name;
     this.draw();
+    if (name !== ALL) this.fit(SMALLEST_FITTED);
   }
 
   step(direction) {
@@ -104,8 +107,9 @@ export class LineageView {
     this.scale(ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, place + direction))]);
   }
 
-  fit() {
-    this.scale(Math.min(1, (this.holder.clientWidth - 8) / this.size[0]));
+  // As large as there is room for, no smaller than `least`.
+  fit(least = 0) {
+    this.scale(Math.max(least, Math.min(1, (this.holder.clientWidth - 8) / this.size[0])));
   }
 
   scale(zoom) {

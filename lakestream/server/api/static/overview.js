@@ -1,7 +1,7 @@
 // All streams and their lineage.
 
 import { get } from "./api.js";
-import { cell, el, label, note, section, table } from "./dom.js";
+import { cards, cell, el, label, note, section, table } from "./dom.js";
 import { NOTHING, ago, compared, count, duration, instant, plural } from "./format.js";
 import { LineageView } from "./lineage.js";
 import { linkOf } from "./links.js";
@@ -129,7 +129,7 @@ export class Overview {
     this.summary = el("p", { class: "note" });
     this.graph = new LineageView();
     const holder = table("Streams", COLUMNS, this.streams.map(row));
-    holder.classList.add("streams");
+    holder.classList.add("streams", "cards");
     this.body = holder.querySelector("tbody");
     this.heads = [...holder.querySelectorAll("th")];
     for (const head of this.heads) {
@@ -219,7 +219,8 @@ function continuous(queries) {
     query.skipped,
     el("code", { class: "message" }, query.sql),
   ]);
-  return [section("Continuous queries", table("Continuous queries", ["Query", "State", "Last execution", "Next", "Skipped", "Statement"], rows))];
+  const columns = ["Query", "State", "Last execution", "Next", "Skipped", "Statement"];
+  return [section("Continuous queries", cards(table("Continuous queries", columns, rows), columns, 2))];
 }
 
 // A reason as long as a sentence or two is not to make the table wide, or its line tall.

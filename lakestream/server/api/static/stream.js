@@ -3,7 +3,7 @@
 import { get, streamPath } from "./api.js";
 import { buttons, recalculateRange, resync } from "./actions.js";
 import { plot } from "./charts.js";
-import { el, note, section, table } from "./dom.js";
+import { cards, el, note, section, table } from "./dom.js";
 import { NOTHING, ago, count, duration, instant } from "./format.js";
 import { around, picture } from "./lineage.js";
 import { quoted, run } from "./names.js";
@@ -178,7 +178,9 @@ export class StreamPage {
       const { database, name } = this.id;
       try {
         const { rows } = await run(`EXPLAIN STREAM ${quoted(database)}.${quoted(name)}`);
-        shown.replaceChildren(table("Stages of the next tick", ["Stage", "What it does"], rows.map(([stage, what]) => [stage, el("span", { class: "message" }, what)])));
+        const columns = ["Stage", "What it does"];
+        const stages = rows.map(([stage, what]) => [el("b", {}, stage), el("span", { class: "message" }, what)]);
+        shown.replaceChildren(cards(table("Stages of the next tick", columns, stages), columns, columns.length));
       } catch (error) {
         shown.replaceChildren(note(error.message));
       }
@@ -226,7 +228,7 @@ function expectations(stream) {
     count(one.passed),
     count(one.violated),
   ]);
-  return [...notes, table("Expectations", ["Name", "Rows of", "Condition", "On violation", "Passed", "Violated"], rows)];
+  return [...notes, carded("Expectations", ["Name", "Rows of", "Condition", "On violation", "Passed", "Violated"], rows)];
 }
 
 function recalculations(jobs) {
@@ -238,7 +240,7 @@ function recalculations(jobs) {
     job.parts === null ? NOTHING : `${count(job.done)} of ${count(job.parts)}`,
     count(job.rows),
   ]);
-  return table("Recalculations", ["From", "To", "State", "Parts done", "Rows written"], rows);
+  return carded("Recalculations", ["From", "To", "State", "Parts done", "Rows written"], rows);
 }
 
 function errors(stream) {
@@ -249,7 +251,7 @@ function errors(stream) {
     el("code", {}, error.code),
     el("span", { class: "message" }, error.message),
   ]);
-  return [...notes, tall(table("Errors", ["When", "Code", "What was wrong, and where"], rows))];
+  return [...notes, tall(carded("Errors", ["When", "Code", "What was wrong, and where"], rows))];
 }
 
 function events(found) {
@@ -262,13 +264,17 @@ function events(found) {
     el("code", {}, JSON.stringify(event.event.result ?? event.event)),
     el("span", { class: "message" }, event.deliveries.map((one) => `${one.target}: ${one.state}`).join("\n")),
   ]);
-  return tall(table("Events", ["When", "Type", "Window", "Table", "Result", "Told"], rows));
+  return tall(carded("Events", ["When", "Type", "Window", "Table", "Result", "Told"], rows));
 }
 
 // The ends of a window are milliseconds; it has the second one once it is closed.
 function windowOf({ windowStart, windowEnd }) {
   const ends = [windowStart, windowEnd].filter((end) => typeof end === "number");
   return ends.map((end) => instant(new Date(end).toISOString())).join(" – ");
+}
+
+function carded(caption, columns, rows) {
+  return cards(table(caption, columns, rows), columns);
 }
 
 function tall(holder) {

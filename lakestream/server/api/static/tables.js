@@ -1,12 +1,13 @@
 // The tables of the lake: what they are, which streams read and write them.
 
 import { get } from "./api.js";
-import { el, label, note, table } from "./dom.js";
+import { cards, el, note, table } from "./dom.js";
 import { plural } from "./format.js";
 import { quoted, tablesOf } from "./names.js";
 import { linkOf } from "./links.js";
 
 const COLUMNS = ["Table", "Kind", "Written by", "Read by"];
+const LISTED = 6;
 const chosen = { words: "", subtables: false };
 
 export class TablesPage {
@@ -68,9 +69,8 @@ export class TablesPage {
       links(one.writers),
       links(one.readers),
     ]);
-    this.holder.replaceChildren(rows.length ? table("Tables", COLUMNS, rows) : note("No table is like that."));
+    this.holder.replaceChildren(rows.length ? cards(table("Tables", COLUMNS, rows), COLUMNS, 2) : note("No table is like that."));
     this.holder.firstChild.classList.add("streams");
-    if (rows.length) label(this.holder.querySelector("tbody"), COLUMNS, 2);
   }
 
   streams({ database, name, of }) {
@@ -91,6 +91,14 @@ function linkToRows(one) {
   return `#/sql/${encodeURIComponent(`SELECT * FROM ${quoted(one.database)}.${quoted(one.name)} LIMIT 100`)}`;
 }
 
+// The streams of a table: the first ones, and the others where somebody opens them.
 function links(names) {
-  return el("span", {}, ...names.flatMap((name, place) => [place ? ", " : "", el("a", { href: linkOf(name) }, name)]));
+  const listed = (some) => some.flatMap((name, place) => [place ? ", " : "", el("a", { href: linkOf(name) }, name)]);
+  const [first, others] = [names.slice(0, LISTED), names.slice(LISTED)];
+  return el(
+    "span",
+    {},
+    ...listed(first),
+    others.length ? el("details", {}, el("summary", {}, `and ${plural(others.length, "other")}`), ...listed(others)) : null,
+  );
 }
