@@ -28,12 +28,17 @@ BUCKET = "lakes"
 class Answers:
     """How a store answers: as S3 does, or with a refusal (an HTTP status and S3's code) to everything.
 
-    ``conditions`` false passes over the headers of conditional writes, as stores do that have none.
+    ``conditions`` false passes over the headers of conditional writes, as stores do that have none. ``at``
+    is the only request, from the first one on, that is not answered as S3 does (0: all are not); ``lost``
+    does what is asked all the same, ``half`` breaks the answer off.
     """
 
     status: int = 200
     code: str = ""
     conditions: bool = True
+    at: int = 0
+    lost: bool = False
+    half: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class _Recording:
         self._guard = threading.Lock()
         self._asked: list[dict[str, str]] = []
         self._answers = Answers()
+        self._number = 0
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         with self._guard:
@@ -113,21 +119,30 @@ class _Recording:
                 return _answered(start, "200 OK", json.dumps(asked).encode())
             if path == "/_answers":
                 content = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
-                self._answers = Answers(**json.loads(content))
+                self._answers, self._number = Answers(**json.loads(content)), 0
                 return _answered(start, "200 OK", b"")
             self._asked.append(_asked(environ))
-            if self._answers.code:
-                body = f"<Error><Code>{self._answers.code}</Code><Message>refused</Message></Error>"
-                return _answered(start, f"{self._answers.status} Refused", body.encode())
-            if not self._answers.conditions:
+            self._number += 1
+            answers = self._answers if self._answers.at in (0, self._number) else Answers()
+            if answers.code and not answers.lost:
+                return _refused(start, answers)
+            if not answers.conditions:
                 for header in ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH"):
                     environ.pop(header, None)
-            return [*self._application(environ, start)]
+            found = b"".join(self._application(environ, (lambda *_: None) if answers.code else start))
+            if answers.code:
+                return _refused(start, answers)
+            return [found[: len(found) // 2] if answers.half else found]
 
 
 def _answered(start: Any, status: str, body: bytes) -> list[bytes]:
     start(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
     return [body]
+
+
+def _refused(start: Any, answers: Answers) -> list[bytes]:
+    body = f"<Error><Code>{answers.code}</Code><Message>refused</Message></Error>"
+    return _answered(start, f"{answers.status} Refused", body.encode())
 
 
 def _asked(environ: dict[str, Any]) -> dict[str, str]:

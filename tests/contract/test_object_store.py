@@ -239,6 +239,47 @@ def test_a_store_that_does_not_answer_is_named_and_may_come_back(
     assert isinstance(caught.value, PASSING)
 
 
+FAILING = {
+    "breaks off": Answers(half=True),
+    "breaks off early": Answers(half=True, at=3),
+    "breaks off in a tick": Answers(half=True, at=10),
+    "has too much to do": Answers(503, "SlowDown", at=4),
+    "fails, and has done it": Answers(500, "InternalError", at=9, lost=True),
+}
+
+
+@pytest.mark.parametrize("how", [*FAILING])
+def test_a_store_that_fails_in_the_middle_of_a_tick(root: str, server: StoreServer, how: str) -> None:
+    clock = ManualClock(START)
+    with Lake(root, clock=clock) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(stream("s", "m"))
+        write(lake, "m", 1, 11)
+        assert not lake.run().failed
+        write(lake, "m", 2, 21)
+        server.answer(FAILING[how])
+        try:
+            codes = [report.error.partition(":")[0] for report in lake.tick_once() if report.error]
+        except LakestreamError as error:
+            codes = [error.code]
+        server.answer(Answers())
+        assert codes in ([], ["STORE_FAILED"]) or "the object store" in codes[0]
+        clock.advance(timedelta(minutes=5))
+        assert not lake.run().failed
+        assert rows(lake, "s") == [(0, 2, 3), (10, 1, 11)]
+
+
+def test_a_lake_below_what_is_no_path_of_a_uri_is_refused(root: str) -> None:
+    """All that begins alike up to there would be one lake."""
+    with Lake(root) as lake:
+        for sign in "?#%":
+            with pytest.raises(LakestreamError) as caught:
+                Lake(f"{root}{sign}a")
+            with pytest.raises(LakestreamError) as refused:
+                lake.sql(f"CREATE TABLE m LOCATION '{root}{sign}b' TIMESTAMP BY ts")
+            assert (caught.value.code, refused.value.code) == ("BAD_PATH", "BAD_PATH")
+
+
 def test_no_lake_is_made_in_a_store_that_passes_over_conditions(root: str, server: StoreServer) -> None:
     server.answer(Answers(conditions=False))
     with pytest.raises(LakestreamError) as caught:

@@ -26,6 +26,8 @@ _MAX_SEGMENT = 240
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 _SAFE = "-_.~"
 _MISREAD = re.compile(r"[%\[\]^|\\\x00-\x1f\ud800-\udfff]")
+_NO_PATH = re.compile(r"[?#]")
+"""What ends the path of a URI: what stands behind it would name no other place."""
 _SCHEME_ALONE = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 _ESCAPE = "="
 """Stands for the % of percent-encoding: delta-rs decodes a % in a path, and so would leave the folder."""
@@ -63,13 +65,14 @@ def segment_name(segment: str) -> str:
 
 def refuse_misread(path: str) -> None:
     """Raise LakeError BAD_PATH for what delta-rs refuses, or Spark reads as others, and bytes of no UTF-8."""
-    found = _MISREAD.search(path)
+    found = _MISREAD.search(path) or (files.is_uri(path) and _NO_PATH.search(path)) or None
     if found is not None:
         shown = found[0] if found[0].isprintable() else f"character {ord(found[0])}"
+        also = " ? #" if files.is_uri(path) else ""
         raise LakeError(
             "BAD_PATH",
             f"the path {path} has a {shown} in it",
-            hint="take a path without % [ ] ^ | \\ and control characters",
+            hint=f"take a path without % [ ] ^ | \\{also} and control characters",
         )
 
 

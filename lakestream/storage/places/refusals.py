@@ -97,6 +97,14 @@ _SIGNS = (
             hint="see AWS_ENDPOINT_URL and the network; a store without TLS needs AWS_ALLOW_HTTP=true",
         ),
     ),
+    _Sign(
+        re.compile(r"status code: (?:5\d\d|429)|Status Code: (?:5\d\d|429)|response body|body error"),
+        StorageError(
+            "STORE_FAILED",
+            "the object store fails, has too much to do, or its answer broke off",
+            hint="streams ask it again by themselves; see the store's own state and its limits of requests",
+        ),
+    ),
 )
 _CODE = re.compile(r"<Code>(\w+)</Code>|Status Code: \d+.*?\)\s*:\s*(\w+)")
 
