@@ -44,6 +44,8 @@ Remedy = Literal[
 _ASIDE, _OUTBOX, _STREAMS = "set_aside", "outbox", "streams"
 _OF_TABLES = ("REGISTRY_DAMAGED", "TABLE_UNREADABLE", "READ_FAILED")
 """What a stream may be found in because of a table that was found damaged."""
+_OTHERS = ("REGISTRY_REWOUND", "REGISTRY_TOUCHED")
+"""What a list of streams is found as that is another one than there was; others cannot be read now."""
 _GONE = "TABLE_NOT_FOUND"
 _REMEDIES: dict[Remedy, str] = {
     "mend": "put aside what is damaged; rows in it are given up",
@@ -270,7 +272,8 @@ class Repair:
         try:
             self.at.registry.streams()
         except StorageError as error:
-            yield Finding(f"{SYSTEM_FOLDER}/streams", error.code, error.message, "accept", error.hint)
+            remedy: Remedy = "accept" if error.code in _OTHERS else ""
+            yield Finding(f"{SYSTEM_FOLDER}/streams", error.code, error.message, remedy, error.hint)
 
     def _paths(self) -> list[tuple[str, str]]:
         """Return the tables in the lake, by name and path; those outside are for their owners to check."""

@@ -222,6 +222,7 @@ def test_what_a_store_refuses_has_a_name(root: str, server: StoreServer) -> None
                 assert said(lambda lake: lake.sql("INSERT INTO m VALUES ('2025-01-01', 1)")) == code
                 assert said(lambda lake: write(lake, "m", 2)) == code
                 assert said(lambda lake: lake.streams()) == code
+                assert {(one.code, one.remedy) for one in lake.repair.check()} == {(code, "")}
         server.answer(Answers())
         assert not lake.run().failed
         assert rows(lake, "s") == [(0, 1, 1)]
