@@ -114,6 +114,7 @@ def test_a_stream_says_which_value_no_folder_can_be_called(tmp_path: Path, kind:
         lake.run()
         (stopped,) = lake.streams()
         assert (stopped.status, str(stopped.last_error).partition(":")[0]) == ("Failed", "FOLDER_TOO_LONG")
+        assert "RESYNC where its history has it" in str(stopped.last_error)
         lake.sql("DELETE FROM t WHERE x = 2")
         lake.sql("START STREAM v")
         lake.run()

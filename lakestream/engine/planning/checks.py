@@ -385,8 +385,8 @@ def way_out(stream: str, code: str) -> str:
         "REGISTRY_REWOUND": resync,
         "STATE_DAMAGED": resync,
         "OUTPUT_CONSTRAINT": f"drop the constraint or repair the data, then START STREAM {stream}",
-        "FOLDER_TOO_LONG": f"START STREAM {stream} once the row is gone; or drop it and create it with "
-        "another PARTITIONED BY",
+        "FOLDER_TOO_LONG": f"START STREAM {stream} once the row is gone, or {resync} where its history has "
+        "it; or drop it and create it with another PARTITIONED BY",
         "FENCED": f"START STREAM {stream}, once a single process runs it",
         "CALCULATION_FAILED": f"START STREAM {stream} tries again",
     }.get(code, "")
