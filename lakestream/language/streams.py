@@ -97,10 +97,10 @@ def recalculate_stream(reader: Reader) -> RecalculateStream:
     name = take_table_name(reader, "a stream's name")
     if reader.accept("RESYNC"):
         return RecalculateStream(name)
-    if reader.done:
-        raise reader.error("SYNTAX", "what is to be computed anew is missing", hint=_RANGES)
     if not reader.accept("FROM"):
-        raise reader.unexpected("FROM or RESYNC", ("FROM", "RESYNC"))
+        error = reader.unexpected("FROM or RESYNC", ("FROM", "RESYNC"))
+        error.hint = error.hint or _RANGES
+        raise error
     start = take_instant(reader, "the start")
     return RecalculateStream(name, start, take_instant(reader, "the end") if reader.accept("TO") else None)
 

@@ -144,7 +144,7 @@ def test_the_properties_of_a_table_are_listed(lake: Lake) -> None:
         ("FLUSH", "FLUSH is not supported", "FLUSH STREAM"),
         ("FLUSH TABLE t", "FLUSH is not supported", "FLUSH STREAM"),
         ("KILL QUERY 5", "not by a number", "in quotes"),
-        ("RECALCULATE STREAM s", "what is to be computed anew", "RESYNC"),
+        ("RECALCULATE STREAM s", "expected FROM or RESYNC", "of event time"),
         ("CREATE CQ c BEGIN SELECT 1 END", "not understood", "INTO root."),
         ("ALTER TABLE t ADD a.b INT", "a column within another one", "STRING of JSON"),
         ("ALTER TABLE t ADD COLUMN a.b INT", "a column within another one", "STRING of JSON"),

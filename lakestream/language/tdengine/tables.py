@@ -434,7 +434,8 @@ def alter_table(reader: Reader) -> AddColumn | SetComment | SetTag:
         is_tag = reader.accept("TAG")
         if not is_tag:
             refuse_change(reader, "ADD")
-            reader.accept("COLUMN")
+            if not _names_column(reader):
+                reader.expect("COLUMN")
         return AddColumn(table, _added_column(reader), is_tag)
     if reader.accept("SET", "TAG"):
         return SetTag(table, _tag_values(reader))
@@ -456,6 +457,14 @@ def comment_on(reader: Reader) -> SetComment:
     reader.expect("IS")
     text = "" if reader.accept("NULL") else take_string(reader, "a comment, or NULL")
     return SetComment(table, column, text)
+
+
+def _names_column(reader: Reader) -> bool:
+    """Return whether a column follows at once: a name, and its type, or what stands in another column."""
+    behind = reader.peek(1)
+    return (
+        behind.is_symbol(".") or behind.text.upper() in _PLAIN_TYPES | _SIZED_TYPES | _STANDARD_TYPES.keys()
+    )
 
 
 def _added_column(reader: Reader) -> ColumnDefinition:
