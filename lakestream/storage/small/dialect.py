@@ -495,6 +495,11 @@ def _of_query(node: exp.Expr) -> None:
         raise NotExactError("exists() of an array")
 
 
+def _among(node: exp.Expr) -> None:
+    _no_numeric_text(node)
+    _where_it_decides(node)
+
+
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
@@ -521,12 +526,56 @@ def _within_an_int(node: exp.Expr) -> None:
             raise NotExactError("a frame of so many rows")
 
 
+def _of_items(node: exp.Expr) -> None:
+    """Refuse a function of items and their places, which DuckDB counts from 1."""
+    if isinstance(node.expression, exp.Lambda) and len(node.expression.expressions) > 1:
+        raise NotExactError("places of items")
+
+
 def _by_columns(node: exp.Expr) -> None:
-    """Refuse numbers of results beside a star, and those of none."""
+    """Refuse numbers of results beside a star, those of none, and ALL where others are named behind it."""
+    if node.args.get("all"):
+        _of_all(node.parent)
     places = [key for key in node.expressions if isinstance(key.unnest(), (exp.Literal, exp.Neg))]
     select = node.parent
     if places and isinstance(select, exp.Select) and (select.is_star or not all(map(_is_place, places))):
         raise NotExactError("groups by a number of no result")
+
+
+def _of_all(select: exp.Expr | None) -> None:
+    """Refuse GROUP BY ALL but where it is what is given: DuckDB adds what HAVING and ORDER BY name."""
+    items = select.expressions if isinstance(select, exp.Select) else []
+    named = select is not None and any(select.args.get(name) for name in ("having", "order", "qualify"))
+    if named or not any(item.find(exp.Column) for item in items):
+        raise NotExactError("GROUP BY ALL beside other names")
+
+
+def _ordered_by(node: exp.Expr) -> None:
+    """Refuse an order by the number of no result."""
+    select = node.parent.parent if node.parent is not None else None
+    if isinstance(select, exp.Select) and isinstance(node.this, (exp.Literal, exp.Neg)):
+        is_known = _is_place(node.this) and (select.is_star or int(node.this.name) <= len(select.expressions))
+        if not is_known:
+            raise NotExactError("an order by the number of no result")
+
+
+def _where_it_decides(node: exp.Expr) -> None:
+    """Refuse IN of a query but where it alone decides on a row: elsewhere Spark has no NULL of it."""
+    if node.args.get("query") is None:
+        return
+    at: exp.Expr = node
+    is_denied = False
+    while isinstance(at.parent, (exp.Paren, exp.And, exp.Or, exp.Not)):
+        is_or = isinstance(at.parent, exp.Or)
+        if is_denied and (is_or or isinstance(at.parent, exp.Not)):
+            raise NotExactError("NOT IN of a query among conditions")
+        if isinstance(at.parent, exp.Not):
+            if not isinstance(at.unnest(), exp.In):
+                raise NotExactError("NOT of conditions with IN of a query")
+            is_denied = True
+        at = at.parent
+    if not isinstance(at.parent, (exp.Where, exp.Having)):
+        raise NotExactError("IN of a query as a value")
 
 
 def _is_place(key: exp.Expr) -> bool:
@@ -565,8 +614,11 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.With: _ending,
     exp.WindowSpec: _within_an_int,
     exp.Group: _by_columns,
+    exp.Ordered: _ordered_by,
+    **dict.fromkeys((exp.Transform, exp.ArrayFilter), _of_items),
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
-    **dict.fromkeys((exp.In, exp.Between, exp.Nullif), _no_numeric_text),
+    exp.In: _among,
+    **dict.fromkeys((exp.Between, exp.Nullif), _no_numeric_text),
 }
 
 
@@ -625,6 +677,20 @@ def _compared(node: exp.Expr) -> exp.Expr:
     elif isinstance(node, exp.In) and any(map(_is_written, node.expressions)):
         # To Spark what is among texts is a text, to DuckDB a time where these are some.
         node.set("this", checked(node.this, "ls_written"))
+    return _of_one_kind(node) if isinstance(node, exp.In) and node.expressions else node
+
+
+def _of_one_kind(node: exp.In) -> exp.Expr:
+    """Have no text be among others: to Spark all of them are texts, to DuckDB numbers or times."""
+    written = [one for one in node.expressions if one.is_string or isinstance(one, exp.Null)]
+    others = [one for one in node.expressions if not any(one is text for text in written)]
+    if not written and all(kind_of(one) in (WHOLE, DOUBLE) or one.is_number for one in others):
+        node.set(
+            "this", node.this if kind_of(node.this) in (WHOLE, DOUBLE) else _macro("ls_no_text", node.this)
+        )
+    else:
+        for one in others:
+            one.replace(_macro("ls_beside", one.copy(), node.this.copy()))
     return node
 
 

@@ -64,6 +64,13 @@ _MACROS = {
     "ls_instant(x)": _only(INSTANT),
     "ls_date(x)": _only("DATE"),
     "ls_written(x)": _only("VARCHAR", "DATE"),
+    "ls_no_text(x)": (
+        f"CASE WHEN typeof(x) IN ('VARCHAR', 'BOOLEAN') THEN ls_fail('{TYPES}no number') ELSE x END"
+    ),
+    "ls_beside(x, y)": (
+        "CASE WHEN (typeof(x) = 'VARCHAR') <> (typeof(y) = 'VARCHAR') "
+        f"THEN ls_fail('{TYPES}a text among others') ELSE x END"
+    ),
     "ls_no_day(x)": f"CASE WHEN typeof(x) = 'DATE' THEN ls_fail('{TYPES}days less days') ELSE x END",
     "ls_time(x)": _only("DATE", INSTANT),
     "ls_hashed(x)": _only(*_HASHED, beside=" AND NOT starts_with(typeof(x), 'DECIMAL(')"),

@@ -109,6 +109,10 @@ def test_an_expression_is_what_spark_makes_of_it(session: SmallSession, sql: str
         "ceil(CAST(1 AS DOUBLE), 1)",
         "max(1, 2)",
         "get('1', 0)",
+        "transform(array(5, 6), (x, i) -> i)",
+        "filter(array(5, 6), (x, i) -> i > 0)",
+        "1 IN (SELECT 1)",
+        "CAST(NULL AS INT) NOT IN (SELECT 1 WHERE false)",
         "(SELECT avg(x) FROM (VALUES (1.5), (2.5)) AS r(x))",
         "TIMESTAMP '2025-01-01 00:00:00'",
         "date_trunc('CENTURY', timestamp_micros(0L))",
@@ -164,6 +168,11 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
         "SELECT * FROM v GROUP BY a, 1",
         "SELECT sum(a) FROM v GROUP BY -1",
         "SELECT avg(a > 0) FROM v",
+        "SELECT a FROM v ORDER BY 2",
+        "SELECT 1 AS x FROM v GROUP BY ALL",
+        "SELECT a AS b FROM v GROUP BY ALL HAVING b > 0",
+        "SELECT a FROM v WHERE NOT (a IN (SELECT a FROM v) OR a > 0)",
+        "SELECT (a > 0) IN (1, 2) FROM v",
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r",
     ],
 )
@@ -172,6 +181,34 @@ def test_what_spark_refuses_is_not_answered(session: SmallSession, sql: str) -> 
         session.register("v", pa.table({"a": pa.array(rows, pa.int64())}))
         with pytest.raises(NotExactError):
             session.sql(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "holds"),
+    [
+        ("s IN (1)", None),
+        ("s IN ('a', n)", None),
+        ("n IN (s)", None),
+        ("n IN (1, 1.5)", True),
+        ("s IN ('a', s)", True),
+        ("n IN (d, 2)", True),
+    ],
+)
+def test_a_text_is_among_texts_alone(session: SmallSession, sql: str, *, holds: bool | None) -> None:
+    session.register("v", pa.table({"s": ["01"], "n": [1], "d": [1.0]}))
+    if holds is None:  # to Spark all of them are texts then, and '01' is not '1'
+        with pytest.raises(NotExactError):
+            one(session, f"(SELECT {sql} FROM v)")
+    else:
+        assert one(session, f"(SELECT {sql} FROM v)") is holds
+
+
+def test_a_query_decides_on_rows_as_far_as_it_is_all_that_does(session: SmallSession) -> None:
+    session.register("v", pa.table({"n": [1, 2, None]}))
+    found = session.sql("SELECT n FROM v WHERE n IN (SELECT 1) OR n IN (SELECT 2)").toArrow()["n"]
+    assert sorted(found.to_pylist()) == [1, 2]
+    left = session.sql("SELECT n FROM v WHERE n NOT IN (SELECT 1) AND n > 0").toArrow()["n"]
+    assert left.to_pylist() == [2]
 
 
 def test_columns_are_named_as_they_are_written(session: SmallSession) -> None:
