@@ -526,6 +526,12 @@ def _within_an_int(node: exp.Expr) -> None:
             raise NotExactError("a frame of so many rows")
 
 
+def _of_what_is_there(node: exp.Expr) -> None:
+    """Refuse LATERAL VIEW OUTER, which has a row of nothing: what DuckDB makes of it has none."""
+    if node.args.get("outer"):
+        raise NotExactError("LATERAL VIEW OUTER")
+
+
 def _of_items(node: exp.Expr) -> None:
     """Refuse a function of items and their places, which DuckDB counts from 1."""
     if isinstance(node.expression, exp.Lambda) and len(node.expression.expressions) > 1:
@@ -615,6 +621,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.WindowSpec: _within_an_int,
     exp.Group: _by_columns,
     exp.Ordered: _ordered_by,
+    exp.Lateral: _of_what_is_there,
     **dict.fromkeys((exp.Transform, exp.ArrayFilter), _of_items),
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
     exp.In: _among,

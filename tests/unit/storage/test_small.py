@@ -173,6 +173,7 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
         "SELECT a AS b FROM v GROUP BY ALL HAVING b > 0",
         "SELECT a FROM v WHERE NOT (a IN (SELECT a FROM v) OR a > 0)",
         "SELECT (a > 0) IN (1, 2) FROM v",
+        "SELECT a, x FROM v LATERAL VIEW OUTER explode(filter(array(a), y -> y > 1)) AS x",
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r",
     ],
 )
