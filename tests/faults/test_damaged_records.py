@@ -14,6 +14,7 @@ from lakestream.errors import StorageError
 from lakestream.lake import Lake
 from lakestream.storage.records import keyed, states, tick_log
 from lakestream.storage.records.states import SavedStates
+from lakestream.storage.writes import upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -273,7 +274,7 @@ def test_what_is_done_is_no_failure_where_upkeep_behind_it_is_one(
     story.reopen()
     monkeypatch.setattr(keyed, "put_together", full)
     monkeypatch.setattr(keyed, "_COMPACT_AFTER", 0)
-    monkeypatch.setattr(states, "put_together", full)
+    monkeypatch.setattr(upkeep, "put_together", full)
     monkeypatch.setattr(states, "_KEPT_UP_EVERY", 1)
     monkeypatch.setattr(tick_log, "put_together", full)
     monkeypatch.setattr(tick_log, "_MAX_FILES", 0)
