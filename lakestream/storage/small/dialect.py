@@ -1120,6 +1120,8 @@ def _whole(node: exp.Expr) -> exp.Expr:
     is_place = isinstance(around, (exp.Cast, exp.TryCast, *_PLACES)) or (around and _is_duration(around))
     if node.is_string or not node.is_int or is_place:
         return node
+    if isinstance(around, exp.Neg) and int(node.name) == 2**31:
+        raise NotExactError("the least INT, whose digits alone are a BIGINT")
     return exp.cast(node.copy(), _INT if int(node.name) < 2**31 else _BIGINT)
 
 

@@ -105,11 +105,12 @@ _MACROS = {
     ),
     # What lists take while rows go by counts for no limit of memory: long ones are for Spark. Where both ends
     # are given, DuckDB makes a list before it looks at the condition: that one is no longer either.
+    # Spark's have the type of their ends.
     "ls_sequence(a, b)": (
-        f"CASE WHEN a IS NULL OR b IS NULL THEN NULL "
+        f"cast_to_type(CASE WHEN a IS NULL OR b IS NULL THEN NULL "
         f"WHEN abs(CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) >= {_LONG} THEN ls_fail('a long list') "
         f"WHEN a <= b THEN generate_series(a, a + least(b - a, {_LONG})) "
-        f"ELSE list_reverse(generate_series(b, b + least(a - b, {_LONG}))) END"
+        f"ELSE list_reverse(generate_series(b, b + least(a - b, {_LONG}))) END, [a, b])"
     ),
     # A list of numbers that becomes rows is made by its parts: see in_parts().
     "ls_stretches(a, b)": (
@@ -118,8 +119,10 @@ _MACROS = {
         f"ELSE generate_series(0, least(abs(b - a), {_PARTS * _PART}) // {_PART}) END"
     ),
     "ls_stretch(a, b, part)": (
-        f"CASE WHEN a <= b THEN generate_series(a + {_BEFORE}, least(b, a + {_BEFORE} + {_PART - 1})) "
-        f"ELSE list_reverse(generate_series(greatest(b, a - {_BEFORE} - {_PART - 1}), a - {_BEFORE})) END"
+        "cast_to_type(CASE WHEN a <= b "
+        f"THEN generate_series(a + {_BEFORE}, least(b, a + {_BEFORE} + {_PART - 1})) "
+        f"ELSE list_reverse(generate_series(greatest(b, a - {_BEFORE} - {_PART - 1}), a - {_BEFORE})) "
+        "END, [a, b])"
     ),
     "ls_repeat(x, n)": (
         f"CASE WHEN n IS NULL THEN NULL WHEN n > {_LONG} THEN ls_fail('a long list') "
