@@ -689,16 +689,18 @@ def _compared(node: exp.Expr) -> exp.Expr:
 
 def _of_one_kind(node: exp.In) -> exp.Expr:
     """Have no text be among others: to Spark all of them are texts, to DuckDB numbers or times."""
-    written = [one for one in node.expressions if one.is_string or isinstance(one, exp.Null)]
-    others = [one for one in node.expressions if not any(one is text for text in written)]
-    if not written and all(kind_of(one) in (WHOLE, DOUBLE) or one.is_number for one in others):
-        node.set(
-            "this", node.this if kind_of(node.this) in (WHOLE, DOUBLE) else _macro("ls_no_text", node.this)
-        )
+    others = [one for one in node.expressions if not (one.is_string or isinstance(one, exp.Null))]
+    if len(others) == len(node.expressions) and all(map(_is_number, others)):
+        left = node.this
+        node.set("this", left if kind_of(left) in (WHOLE, DOUBLE) else _macro("ls_no_text", left))
     else:
         for one in others:
-            one.replace(_macro("ls_beside", one.copy(), node.this.copy()))
+            put_in_place(one, _macro("ls_beside", one.copy(), node.this.copy()))
     return node
+
+
+def _is_number(value: exp.Expr) -> bool:
+    return value.is_number or kind_of(value) in (WHOLE, DOUBLE)
 
 
 def _text(value: exp.Expr) -> exp.Expr:
@@ -1126,6 +1128,7 @@ def _whole(node: exp.Expr) -> exp.Expr:
 
 
 _PLACES = (
+    exp.In,
     exp.Limit,
     exp.Offset,
     exp.WindowSpec,
@@ -1136,7 +1139,7 @@ _PLACES = (
     exp.Group,
     exp.DataTypeParam,
 )
-"""Where a number is a place or a count, and none to compute with."""
+"""Where a number is a place, a count or one of those that are looked for, and none to compute with."""
 
 
 _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
