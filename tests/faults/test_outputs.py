@@ -143,7 +143,7 @@ def test_rows_that_others_changed_stop_the_stream_and_resync_leads_out(story: St
 def test_a_started_stream_leaves_the_rows_as_they_are_until_they_are_recalculated(story: Story) -> None:
     touched(story, "deleted")
     with story.opened() as lake:
-        lake.sql(f"RECALCULATE STREAM {STREAM} RESYNC")
+        lake.sql(f"START STREAM {STREAM}")
     more(story)
     story.run()
     status = story.status()
