@@ -402,6 +402,13 @@ def _no_numeric_text(node: exp.Expr) -> None:
                 raise NotExactError("a number written as a text")
 
 
+def _of_plain_values(node: exp.Expr) -> None:
+    """Refuse to compare numbers written as texts, and lists and structs: their NULLs and names differ."""
+    _no_numeric_text(node)
+    if any(isinstance(side.unnest(), (exp.Array, exp.Struct, exp.Tuple)) for side in node.iter_expressions()):
+        raise NotExactError("a comparison of lists or structs")
+
+
 def _of_some_value(node: exp.Expr) -> None:
     """Refuse to compute with NULL as it stands: what comes of it has another type in each."""
     sides = node.this.expressions if isinstance(node.this, exp.Distinct) else node.iter_expressions()
@@ -623,9 +630,9 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Ordered: _ordered_by,
     exp.Lateral: _of_what_is_there,
     **dict.fromkeys((exp.Transform, exp.ArrayFilter), _of_items),
-    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _of_plain_values),
     exp.In: _among,
-    **dict.fromkeys((exp.Between, exp.Nullif), _no_numeric_text),
+    **dict.fromkeys((exp.Between, exp.Nullif, exp.NullSafeNEQ), _of_plain_values),
 }
 
 
