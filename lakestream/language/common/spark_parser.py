@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from sqlglot.tokens import TokenType
 from lakestream.errors import refuse_compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlglot.dialects.dialect import Dialect
 
@@ -129,22 +130,43 @@ def tell_tables_apart(tree: exp.Expr) -> None:
             _rename(one.args["alias"].this, new[id(one)])
 
 
+@dataclass(frozen=True)
+class _Named:
+    """What the WITH of a query has named, as far as its first expressions, and what is named around it."""
+
+    places: Mapping[str, int]
+    expressions: Sequence[exp.CTE]
+    first: int
+    around: _Named | None
+
+    def find(self, name: str) -> exp.CTE | None:
+        """Return the expression of a name, None where it is a table's."""
+        within: _Named | None = self
+        while within is not None:
+            at = within.places.get(name)
+            if at is not None and at < within.first:
+                return within.expressions[at]
+            within = within.around
+        return None
+
+
 def _common_tables(tree: exp.Expr) -> tuple[list[exp.CTE], list[tuple[exp.Table, exp.CTE | None]]]:
     """Return the common table expressions, and which of them each table is, None for none."""
     named: list[exp.CTE] = []
     meant: list[tuple[exp.Table, exp.CTE | None]] = []
-    left: list[tuple[exp.Expr, Mapping[str, exp.CTE]]] = [(tree, {})]
+    left: list[tuple[exp.Expr, _Named]] = [(tree, _Named({}, [], 0, None))]
     while left:
         node, seen = left.pop()
         with_ = node.args.get("with_")
         if isinstance(with_, exp.With):
-            for one in with_.expressions:
-                after = {**seen, one.alias.lower(): one}
-                left.append((one.this, after if with_.recursive else seen))
-                seen = after
-            named += with_.expressions
-        if isinstance(node, exp.Table) and not node.db:
-            meant.append((node, seen.get(node.name.lower())))
+            own = with_.expressions
+            places = {one.alias.lower(): at for at, one in enumerate(own)}
+            of_itself = bool(with_.recursive)
+            left.extend((one.this, _Named(places, own, at + of_itself, seen)) for at, one in enumerate(own))
+            seen = _Named(places, own, len(own), seen)
+            named += own
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.db:
+            meant.append((node, seen.find(node.name.lower())))
         left.extend((part, seen) for part in node.iter_expressions() if part is not with_)
     return named, meant
 

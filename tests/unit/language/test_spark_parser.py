@@ -99,6 +99,22 @@ def test_the_members_of_a_union_name_tables_each_for_itself(lake: Lake) -> None:
     assert rows(lake, query) == [(7,), (42,)]
 
 
+def test_very_many_names_are_told_apart_without_looking_at_each_for_each() -> None:
+    named = ", ".join(f"c{at} AS (SELECT {at} AS x FROM c{at - 1})" for at in range(1, 1_000))
+    tree = parse_query(
+        Fragment(f"WITH {named} SELECT x FROM c999, (WITH c1 AS (SELECT 1 AS y) SELECT y FROM c1)")
+    )
+    assert [one.alias for one in tree.ctes[:2]] == ["_ls_cte_0", "c2"]
+    assert "FROM _ls_cte_0 AS c1" in tree.sql("spark")
+
+
+def test_a_function_is_no_table_of_its_name() -> None:
+    within = "SELECT * FROM range(3), (WITH range AS (SELECT 1 AS x) SELECT x FROM range) AS r"
+    tree = parse_query(Fragment(f"WITH range AS (SELECT 2 AS x) {within}"))
+    assert tree.find(exp.Table).this.name.lower() == "range"  # type: ignore[union-attr]
+    assert "_ls_cte_1 AS range" in tree.sql("spark")
+
+
 def test_no_table_is_one_that_is_named_later(lake: Lake) -> None:
     with pytest.raises(StatementError, match=r"there is no table main\.later") as refused:
         lake.sql("WITH r AS (SELECT * FROM later), later AS (SELECT 1 AS x) SELECT 2 FROM r")
