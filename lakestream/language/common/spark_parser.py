@@ -28,16 +28,7 @@ _WITH_DEFAULTS = {"REGEXP_EXTRACT": 3, "REGEXP_EXTRACT_ALL": 3} | dict.fromkeys(
     ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP"), 2
 )
 """Functions of which sqlglot drops or changes a last argument, and how many they have with it."""
-_OTHERS = (
-    "ARRAY_SIZE",
-    "GET_JSON_OBJECT",
-    "JSON_PARSE",
-    "LOG10",
-    "LOG2",
-    "NAMED_STRUCT",
-    "PARSE_JSON",
-    "UNIX_DATE",
-)
+_OTHERS = ("ARRAY_SIZE", "GET_JSON_OBJECT", "LOG10", "LOG2", "NAMED_STRUCT", "PARSE_JSON", "UNIX_DATE")
 """Functions for which sqlglot writes others, that come to other values or types."""
 
 
@@ -76,6 +67,7 @@ class ExactSparkParser(ShortIntervals, SparkParser):
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = SparkParser.FUNCTIONS | {
         **{name: _as_written(name) for name in _WITH_DEFAULTS},
         **{name: _itself(name) for name in _OTHERS},
+        "JSON_PARSE": _itself("PARSE_JSON"),
     }
     # Spark joins texts as it adds, from left to right.
     TERM: ClassVar[dict[TokenType, type[exp.Binary]]] = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
@@ -83,8 +75,7 @@ class ExactSparkParser(ShortIntervals, SparkParser):
     def _parse_term(self, *args, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
         """Read a sum, and shifts, which bind closer than ``&``, ``^`` and ``|`` do."""
         this = super()._parse_term(*args, **named)
-        while self._curr and self._next and (shift := _SHIFTS.get(self._curr.text + self._next.text)):
-            self._advance(2)
+        while shift := next((found for pair, found in _SHIFTS.items() if self._match_pair(*pair)), None):
             if shift is exp.BitwiseRightShift and self._match(TokenType.GT):
                 amount = super()._parse_term(*args, **named)
                 this = exp.Anonymous(this="SHIFTRIGHTUNSIGNED", expressions=[this, amount])
@@ -107,7 +98,10 @@ def _said(interval: exp.Expr) -> str:
     return f"{interval.name} {unit.name}" if unit is not None else interval.name
 
 
-_SHIFTS = {"<<": exp.BitwiseLeftShift, ">>": exp.BitwiseRightShift}
+_SHIFTS: Mapping[tuple[TokenType, TokenType], type[exp.Binary]] = {
+    (TokenType.LT, TokenType.LT): exp.BitwiseLeftShift,
+    (TokenType.GT, TokenType.GT): exp.BitwiseRightShift,
+}
 
 
 def tell_tables_apart(tree: exp.Expr) -> None:
