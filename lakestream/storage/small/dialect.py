@@ -698,8 +698,7 @@ def _of_one_kind(node: exp.In) -> exp.Expr:
     """Have no text be among others: to Spark all of them are texts, to DuckDB numbers or times."""
     others = [one for one in node.expressions if not (one.is_string or isinstance(one, exp.Null))]
     if len(others) == len(node.expressions) and all(map(_is_number, others)):
-        left = node.this
-        node.set("this", left if kind_of(left) in (WHOLE, DOUBLE) else _macro("ls_no_text", left))
+        node.set("this", checked(node.this, "ls_no_text"))
     else:
         for one in others:
             put_in_place(one, _macro("ls_beside", one.copy(), node.this.copy()))

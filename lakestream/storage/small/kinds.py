@@ -58,6 +58,7 @@ _CALLS = {
 CHECKS: dict[str, frozenset[str]] = {
     "ls_whole": frozenset({WHOLE}),
     "ls_number": frozenset({WHOLE, DOUBLE}),
+    "ls_no_text": frozenset({WHOLE, DOUBLE}),
     "ls_truth": frozenset({TRUTH}),
     "ls_string": frozenset({TEXT}),
     "ls_instant": frozenset({INSTANT}),
