@@ -73,7 +73,7 @@ def rewritten(text: str, *, many: bool = False, decimals: bool = False) -> DuckQ
     ``decimals``: its casts to decimals have been looked at, and are exact.
     """
     if many:
-        from lakestream.storage.small.dialect import duckdb_sql
+        from lakestream.storage.small.dialect.query import duckdb_sql
 
         return duckdb_sql(text, many=True, decimals=decimals)
     told = f"{_DECIMALS}{text}" if decimals else text
@@ -81,7 +81,7 @@ def rewritten(text: str, *, many: bool = False, decimals: bool = False) -> DuckQ
     query = kept.find(told)
     if query is None:
         # Loaded where it is needed: it and sqlglot's dialect of DuckDB take longer to load than a look does.
-        from lakestream.storage.small.dialect import duckdb_sql
+        from lakestream.storage.small.dialect.query import duckdb_sql
 
         query = duckdb_sql(text, decimals=decimals)
         kept.add(told, query)

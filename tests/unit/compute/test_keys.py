@@ -14,7 +14,7 @@ from lakestream.compute.windows.calculation import Scope, compile_calculation
 from lakestream.compute.windows.keyed.keys import Keys, keys_of
 from lakestream.compute.windows.keyed.leads import NotKeyedError
 from lakestream.language.model import Fragment
-from lakestream.storage.small.dialect import duckdb_sql
+from lakestream.storage.small.dialect.query import duckdb_sql
 from lakestream.storage.small.macros import Macros
 from tests.unit.compute.test_calculation import METERS
 from tests.unit.compute.test_reach import TABLES

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from sqlglot import parse_one
 
-from lakestream.storage.small import dialect
-from lakestream.storage.small.dialect import duckdb_sql
+from lakestream.storage.small.dialect.query import duckdb_sql
 from lakestream.storage.small.ordering import sort_once
 from lakestream.storage.small.session import FEW_ROWS, SmallSession, large_room
 from lakestream.triggers.cut import CountCut, EventCut, SessionCut, StateCut
@@ -70,7 +69,7 @@ def test_windows_that_go_along_sorted_rows_give_what_each_by_itself_gives(cut: C
     sql = duckdb_sql(cut.runs_sql("SELECT * FROM cut")).sql
     assert (sql.count("PARTITION BY"), sql.count("ORDER BY")) == (0, 1)
     along = cut_by(session, cut, rows)
-    with patch.object(dialect, "sort_once"):
+    with patch("lakestream.storage.small.dialect.query.sort_once"):
         assert along == cut_by(session, cut, rows)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.storage.small import rewritten as module
-from lakestream.storage.small.dialect import duckdb_sql
+from lakestream.storage.small.dialect.query import duckdb_sql
 from lakestream.storage.small.rewritten import DuckQuery, KeptQueries, rewritten
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_what_one_process_has_rewritten_another_one_finds(
         rewritten.cache_clear()
         module._of_user.cache_clear()
         monkeypatch.setattr(
-            "lakestream.storage.small.dialect.duckdb_sql",
+            "lakestream.storage.small.dialect.query.duckdb_sql",
             lambda text, **more: dialects.append(text) or duckdb_sql(text, **more),  # type: ignore[func-returns-value]
         )
         answers.append(rewritten(TEXT))

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestream.storage.small import session as sessions
-from lakestream.storage.small.dialect import duckdb_sql
+from lakestream.storage.small.dialect.query import duckdb_sql
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.macros import _HEADS as HEADS
 from lakestream.storage.small.macros import _MACROS, Macros

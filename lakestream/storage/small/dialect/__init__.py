@@ -1,0 +1,1 @@
+"""Spark's SQL in DuckDB's words."""

@@ -1,0 +1,81 @@
+"""Spark's SQL as DuckDB's: what means the same, by a list; all else is refused, for Spark to answer.
+
+Spark stays what defines a result. A construct is on the list when DuckDB gives Spark's value for every value
+of the types that it may meet; where that holds for some types or values only, a macro of
+:mod:`lakestream.storage.small.macros` stands in its place, which raises an error for the others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from lakestream.storage.small.dialect.casts import INSTANTS
+from lakestream.storage.small.dialect.checks import check, no_cast_to_decimals, of_one_order
+from lakestream.storage.small.dialect.rewriting import in_words_of_duckdb
+from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.kinds import refuse_growth, refuse_long_values
+from lakestream.storage.small.macros import USES
+from lakestream.storage.small.ordering import order_windows, sort_once
+from lakestream.storage.small.rewritten import DuckQuery, marked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+_ARRAY_SIZE = re.compile(r"\barray_size\b", re.IGNORECASE)
+
+
+def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> DuckQuery:
+    """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same.
+
+    ``many`` rows are parted by their groups, which several threads can do; few are put in one order. Without
+    ``decimals`` nothing but NULL is cast to one.
+    """
+    if _ARRAY_SIZE.search(text):
+        raise NotExactError("array_size(), which is read as size() is, and is NULL of no list")
+    try:
+        query = parse_one(text, dialect="spark")
+    except (SqlglotError, RecursionError) as error:
+        raise NotExactError(f"not understood: {error}") from error
+    for select in query.find_all(exp.Select):
+        select.set("hint", None)  # says how Spark is to do it, not what
+    _take_for_instants(query)
+    for window in query.find_all(exp.Window):
+        of_one_order(window)  # which is sorted away
+    sort_once(query)
+    nodes = [*query.walk()]
+    for node in nodes:
+        check(node)
+        if not decimals:
+            no_cast_to_decimals(node)
+    refuse_long_values(query)
+    views = _mark_views(nodes)
+    if not many:
+        order_windows(nodes)
+    rewritten = in_words_of_duckdb(query)
+    refuse_growth(rewritten, USES)
+    return DuckQuery(rewritten.sql(dialect="duckdb", identify=True, copy=False), views)
+
+
+def _take_for_instants(query: exp.Expr) -> None:
+    """Take for an instant what is asked whether it is a number: where it is one, Spark is asked."""
+    for case in [*query.find_all(exp.Case)]:
+        [first, *others], default = case.args["ifs"], case.args.get("default")
+        asks = isinstance(first.this, exp.RegexpLike) and isinstance(first.this.this, exp.Typeof)
+        # A cast to TIMESTAMP makes sure of an instant.
+        if asks and not others and isinstance(default, exp.Cast) and default.to.this in INSTANTS:
+            case.replace(default)
+
+
+def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
+    """Mark the names of views, which common table expressions are not, and return them."""
+    own = {one.alias.lower() for one in nodes if isinstance(one, exp.CTE)}
+    views = [one for one in nodes if isinstance(one, exp.Table) and one.name.lower() not in own]
+    names = [table.name for table in views]
+    for table in views:
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+        table.set("this", exp.to_identifier(marked(table.name), quoted=True))
+    return tuple(dict.fromkeys(names))
