@@ -6,6 +6,7 @@ All of it by the small path: no Spark is started.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,30 @@ def test_random_histories_equal_the_query() -> None:
         assert differences("sessions", ("sessions", "sessions_of_all"), steps=2) == []
         assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
         assert differences("united", ("united_once", "united_groups"), steps=2) == []
+
+
+def test_a_limit_within_takes_the_first_rows_of_its_order(lake: Lake) -> None:
+    most = "SELECT most FROM sites ORDER BY most DESC LIMIT 1"
+    lake.sql(
+        f"CREATE MATERIALIZED VIEW more AS SELECT m.amps FROM meters m, ({most}) s WHERE m.amps > s.most"
+    )
+    lake.run()
+    assert lake.sql("SELECT * FROM more").fetchall() == [(3,)]
+
+
+def test_rows_that_are_alike_come_in_the_order_of_what_is_shown(lake: Lake) -> None:
+    numbered = "SELECT *, row_number() OVER (PARTITION BY site ORDER BY amps) AS n FROM meters"
+    lake.sql(f"""
+        CREATE MATERIALIZED VIEW least AS SELECT ts, site FROM meters ORDER BY amps LIMIT 1;
+        CREATE MATERIALIZED VIEW firsts AS SELECT ts, site FROM ({numbered}) WHERE n = 1;
+        INSERT INTO meters VALUES ('2025-01-01 08:00:05', 'a', 1)
+    """)
+    lake.run()
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:03', 'a', 1) ('2025-01-01 08:00:07', 'a', 1)")
+    lake.run()
+    least = [(datetime(2025, 1, 1, 8, 0, 3, tzinfo=UTC), "a")]
+    assert lake.sql("SELECT * FROM least").fetchall() == least
+    assert lake.sql("SELECT * FROM firsts WHERE site = 'a'").fetchall() == least
 
 
 @pytest.mark.long

@@ -20,6 +20,7 @@ from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS, Timeline
 from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
 from lakestream.compute.expressions.row_functions import rewrite_calls
 from lakestream.compute.qualified import without_databases
+from lakestream.compute.windows.orders import complete_orders
 from lakestream.compute.windows.stars import (
     NoSuchError,
     UnknownColumnsError,
@@ -37,6 +38,7 @@ from lakestream.language.expressions.meaning import functions_in_spark, interval
 from lakestream.language.expressions.parsing import (
     column_names,
     conjuncts,
+    own_nodes,
     parse_query,
     place_in,
     stands_for_columns,
@@ -47,7 +49,7 @@ from lakestream.language.expressions.versions import as_of
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import Fragment
@@ -122,7 +124,7 @@ class Scope:
 
     ``groups`` are the group columns of the windows, ``tbname_group`` the number (from 1) of tbname
     among them; ``resolve`` finds a table by database, name and version; ``placeholders`` are the names that
-    the trigger kind has.
+    the trigger kind has. ``whole_orders``: no order of the query leaves open which of its rows comes first.
     """
 
     source: Relation
@@ -131,6 +133,7 @@ class Scope:
     placeholders: frozenset[str]
     zone: str
     resolve: Resolve = field(compare=False)
+    whole_orders: bool = False
 
 
 @dataclass
@@ -170,7 +173,8 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
     """
     rewriter = _Rewriter(fragment, scope)
     query = rewriter.with_columns(parse_query(fragment))
-    rewritten = rewriter.query(query)
+    ordered = rewriter.with_whole_orders(query) if scope.whole_orders else query
+    rewritten = rewriter.query(ordered)
     return Calculation(
         rewritten,
         column_names(query.selects),
@@ -244,6 +248,24 @@ class _Rewriter:
                 select.set("expressions", [item.copy() for items in listed for item in items])
         return query
 
+    def with_whole_orders(self, query: exp.Query) -> exp.Query:
+        """Return a query whose orders go on with what it shows, unless that may be what has no order."""
+        tables = [self._relation(table) for table in query.find_all(exp.Table)]
+        kinds = [kind for relation in tables if relation is not None for kind in relation.types.values()]
+        if any(map(_UNORDERED.search, kinds)) or any(map(_makes_unordered, query.walk())):
+            return query
+        completed = query.copy()
+        complete_orders(completed, self._shown)
+        return completed
+
+    def _shown(self, select: exp.Select) -> list[exp.Expr] | None:
+        """Return the results of a select with those of its stars; None where Spark alone knows them."""
+        relation = self._single_relation(select)
+        try:
+            return [one for item in select.selects for one in self._expanded(select, item, relation)]
+        except StatementError:
+            return None
+
     def _expanded(self, select: exp.Select, item: exp.Expr, relation: Relation | None) -> list[exp.Expr]:
         """Return what a result stands for; ``relation`` is the only one that the select reads."""
         if starred(item) is not None:
@@ -300,13 +322,13 @@ class _Rewriter:
     def _select(self, select: exp.Select) -> None:
         relation = self._single_relation(select)
         order = _row_order(relation) if relation else None
-        for node in list(_own_nodes(select)):
+        for node in list(own_nodes(select)):
             self._pseudo_column(node, relation)
         # Innermost first: what is put in a function's place is made of its arguments.
-        for node in reversed(list(_own_nodes(select))):
+        for node in reversed(list(own_nodes(select))):
             self._function(node, order)
         self._bounds(select)
-        if calls := row_calls(_own_nodes(select)):
+        if calls := row_calls(own_nodes(select)):
             self._row_functions(select, relation, calls)
         elif clause := select.args.get(INTERPOLATION):
             raise StatementError(
@@ -575,13 +597,6 @@ def spark_sql(text: str) -> exp.Var:
     return exp.Var(this=text)
 
 
-def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """Walk the select's own expressions, not those of the queries inside it, innermost last."""
-    for node in select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query)):
-        if node is not select and not isinstance(node, exp.Query):
-            yield node
-
-
 _UNITS = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -593,6 +608,21 @@ _UNITS = {
 _WHOLE = re.compile(r"-?[0-9]{1,12}")
 _UNORDERED = re.compile(r"\bmap<|\bvariant\b")
 """What a type holds that Spark cannot order values by."""
+_MAKES_UNORDERED = re.compile(r"map|variant|parse_json|from_(json|xml|avro|protobuf)", re.IGNORECASE)
+"""Functions that may give what Spark cannot order."""
+
+
+def _makes_unordered(node: exp.Expr) -> bool:
+    if isinstance(node, exp.DataType):
+        return node.is_type(exp.DType.MAP, exp.DType.VARIANT)
+    name = (
+        node.name
+        if isinstance(node, exp.Anonymous)
+        else node.sql_name()
+        if isinstance(node, exp.Func)
+        else ""
+    )
+    return _MAKES_UNORDERED.search(name) is not None
 
 
 def _row_order(relation: Relation) -> RowOrder:

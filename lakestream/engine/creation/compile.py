@@ -119,6 +119,7 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
         COMMON_PLACEHOLDERS | placeholders_of(definition.trigger),
         zone,
         names.relation,
+        whole_orders=definition.options.view is not None,
     )
     calculation = compile_calculation(definition.calculation, scope)
     if groups_view and definition.options.view is not None and calculation.reads and not whole:

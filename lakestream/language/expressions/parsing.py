@@ -24,7 +24,7 @@ from lakestream.language.names import FreeNames, name_of_text
 from lakestream.language.reading.words import Kind, read_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.tokens import Token
@@ -139,6 +139,13 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
         else:
             found.append(part)
     return found
+
+
+def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """Walk the select's own expressions, not those of the queries inside it, innermost last."""
+    for node in select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query)):
+        if node is not select and not isinstance(node, exp.Query):
+            yield node
 
 
 def place_in(f: Fragment, node: exp.Expr) -> Place:

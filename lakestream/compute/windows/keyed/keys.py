@@ -34,6 +34,7 @@ from lakestream.compute.windows.keyed.leads import (
 from lakestream.compute.windows.reach import with_columns
 from lakestream.compute.windows.stars import NoSuchError, UnknownColumnsError, columns_of_star, star_of
 from lakestream.language.common.aggregates import number_all_groups
+from lakestream.language.expressions.parsing import own_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -517,7 +518,6 @@ class _Levels:
     def __init__(
         self, select: exp.Select, *, is_distinct: bool = False, folders: frozenset[int] = frozenset()
     ) -> None:
-        select.set("order", None)  # a table has no order
         self.is_distinct = is_distinct
         self.folders = folders
         self.selects: list[exp.Select] = []
@@ -530,6 +530,7 @@ class _Levels:
             if not isinstance(inner, exp.Select):
                 break
             below = inner
+        select.set("order", None)  # a table has no order; a LIMIT, which has one, was refused above
         self.core = Core(self.selects[-1], _inner_of)
         self._results: list[Key | None] = []
         self.keys = self._keys()
@@ -706,7 +707,7 @@ def _in_brackets(key: Key | None, form: str) -> exp.Expr | None:
 def _asked(select: exp.Select, *, is_distinct: bool) -> list[exp.Expr] | None:
     """Return the expressions of a select by which its rows fall apart; None where each is one of a row."""
     found = _groups(select)
-    if found is None and (select.args.get("having") or any(map(_aggregates, _own(select)))):
+    if found is None and (select.args.get("having") or any(map(_aggregates, own_nodes(select)))):
         return []
     for window in _windows(select):
         parts = window.args.get("partition_by") or []
@@ -776,14 +777,7 @@ def _is_window(node: exp.Expr) -> bool:
 
 def _windows(select: exp.Select) -> Iterator[exp.Window]:
     """Give the window functions of a select itself."""
-    yield from (node for node in _own(select) if isinstance(node, exp.Window))
-
-
-def _own(select: exp.Select) -> Iterator[exp.Expr]:
-    """Give the nodes of a select that are in no query within it."""
-    for node in select.walk(prune=lambda one: one is not select and isinstance(one, exp.Query)):
-        if node is select or not isinstance(node, exp.Query):
-            yield node
+    yield from (node for node in own_nodes(select) if isinstance(node, exp.Window))
 
 
 def _aggregates(node: exp.Expr) -> bool:
