@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.compute.windows.calculation import ALIAS, COLUMNS, READ, Bound
+from lakestream.compute.windows.keyed.forms import plain_forms
 from lakestream.compute.windows.keyed.leads import (
     COMPARED,
     OF_A_VIEW,
@@ -231,6 +232,7 @@ def keys_of(calculation: Calculation, folders: Collection[int] = ()) -> Keys:
     """
     query = _inlined(calculation.query.copy())
     _expand_stars(query)
+    plain_forms(query)
     for select in query.find_all(exp.Select):
         number_all_groups(select)
     _group_distinct(query)
@@ -353,27 +355,27 @@ def _inlined(query: exp.Query) -> exp.Query:
     if named.args.get("recursive"):
         raise NotKeyedError("WITH RECURSIVE", "a query for each level, joined by UNION ALL")
     query.set("with_", None)
-    bodies: dict[str, exp.Expr] = {}
+    bodies: dict[str, exp.CTE] = {}
     for cte in named.expressions:
-        if cte.args["alias"].args.get("columns"):
-            raise NotKeyedError("WITH that names columns", "AS in its query's own list")
-        bodies[cte.alias.lower()] = _with_bodies(cte.this, bodies)
-    found = _with_bodies(query, bodies)
-    assert isinstance(found, exp.Query)  # it was one
-    return found
+        _put_bodies(cte.this, bodies)
+        bodies[cte.alias.lower()] = cte
+    _put_bodies(query, bodies)
+    return query
 
 
-def _with_bodies(query: exp.Expr, bodies: Mapping[str, exp.Expr]) -> exp.Expr:
+def _put_bodies(query: exp.Expr, bodies: Mapping[str, exp.CTE]) -> None:
     for table in list(query.find_all(exp.Table)):
-        body = bodies.get(table.name.lower())
-        if body is None or table.db:
+        cte = bodies.get(table.name.lower())
+        if cte is None or table.db:
             continue
-        alias = exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True))
-        subquery = exp.Subquery(this=body.copy(), alias=alias)
+        columns = map(exp.to_identifier, table.alias_column_names or cte.alias_column_names)
+        alias = exp.TableAlias(
+            this=exp.to_identifier(table.alias or table.name, quoted=True), columns=[*columns]
+        )
+        subquery = exp.Subquery(this=cte.this.copy(), alias=alias)
         for name in ("joins", "laterals", "pivots", "sample"):
             subquery.set(name, table.args.get(name))
         table.replace(subquery)
-    return query
 
 
 def _expand_stars(query: exp.Query) -> None:
