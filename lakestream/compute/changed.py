@@ -129,7 +129,7 @@ class _Changed:
         kind, column = self._kind(side), side.unnest()
         if kind == "boolean" and number in (0, 1):
             return says(this=self.put(side), expression=exp.Boolean(this=bool(number)))
-        if kind and kind not in {*NUMBERS, "timestamp"}:
+        if kind and kind not in NUMBERS:
             raise self._unfit(node, side, f"{number}", "texts, dates and times stand in quotes")
         grid = _Grid.of(self.kinds[column.name.lower()]) if isinstance(column, exp.Column) and kind else None
         if grid is not None:
@@ -138,7 +138,7 @@ class _Changed:
         is_whole = number == int(number)
         if is_whole and kind in _BITS:  # computed: a larger one would not be one of its type
             put = exp.cast(put, _INT)
-        elif not is_whole and kind != "timestamp" and not (kind == _REAL and column is side):
+        elif not is_whole and not (kind == _REAL and column is side):
             put = exp.cast(put, _REAL)
         return says(this=put, expression=_literal(number))
 

@@ -213,8 +213,9 @@ class RowChanges:
                         place=place_in(fragment, node),
                     )
                 node.this.set("this", shown[name])
-            if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
-                return _instant(self._converted(node.name, info.column(info.time_column)))
+            constant = _constant_of(node)
+            if constant is not None and _beside_time(node, info):
+                return _instant(self._converted(constant, info.column(info.time_column)))
             return node
 
         return _Said(fragment, parse_expression(fragment).transform(resolve))
@@ -272,6 +273,15 @@ def _equals_text(column: exp.Expr) -> bool:
     if around is not None or not texts:
         return False
     return all(isinstance(one, exp.Literal) and one.name not in UNTOLD for one in texts)
+
+
+def _constant_of(node: exp.Expr) -> model.Value:
+    """Return a text or a whole number that is written, with its sign; None for anything else."""
+    if isinstance(node, exp.Neg) and isinstance(number := _constant_of(node.this), int):
+        return -number
+    if not isinstance(node, exp.Literal) or not (node.is_string or node.is_int):
+        return None
+    return node.name if node.is_string else int(node.name)
 
 
 def _number(node: exp.Expr) -> int | float:
@@ -333,7 +343,7 @@ def _instant(micros: int) -> exp.Expr:
 
 
 def _beside_time(node: exp.Expr, info: TableInfo) -> bool:
-    """Return whether it is a text that is compared with a timestamp column, or with one and a duration."""
+    """Return whether a constant is compared with a timestamp column, or with one and a duration."""
     says: exp.Expr | None = node.parent
     while isinstance(says, (exp.Paren, exp.Tuple)):
         says = says.parent

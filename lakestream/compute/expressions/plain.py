@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from lakestream.language.expressions.checks import TIME_PLACEHOLDERS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -36,7 +38,7 @@ _TYPES = {
     "date": DAY,
 }
 _WINDOW = {
-    **dict.fromkeys(("_twstart", "_twend", "_tprev_ts", "_tcurrent_ts", "_tnext_ts"), INSTANT),
+    **dict.fromkeys(TIME_PLACEHOLDERS, INSTANT),
     **dict.fromkeys(("_twduration", "_twrownum", "_tgrpid"), WHOLE),
     **dict.fromkeys(("_tprev_localtime", "_tlocaltime", "_tnext_localtime"), WHOLE),
 }

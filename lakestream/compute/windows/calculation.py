@@ -34,6 +34,8 @@ from lakestream.language.common.functions import Meaning
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT
 from lakestream.language.common.templates import made, put_in_place
+from lakestream.language.expressions.checks import TIME_PLACEHOLDERS
+from lakestream.language.expressions.instants import times_beside
 from lakestream.language.expressions.meaning import functions_in_spark, intervals_in_spark
 from lakestream.language.expressions.parsing import (
     column_names,
@@ -94,6 +96,12 @@ class Relation:
     def has_instants(self) -> bool:
         """Whether its times are instants, and not the wall clock's without a zone, or days."""
         return self.types.get(self.time_column.lower(), "timestamp") == "timestamp"
+
+    @property
+    def instants(self) -> frozenset[str]:
+        """Its columns that are instants, by their names in lower case."""
+        times = {name for name, kind in self.types.items() if kind == "timestamp"}
+        return frozenset({*times, self.time_column.lower()} if self.has_instants else times)
 
 
 @dataclass(frozen=True)
@@ -243,7 +251,7 @@ class _Rewriter:
         self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         for select in leaves(query):
             if any(stands_for_columns(item) for item in select.selects):
-                relation = self._single_relation(select)
+                relation = self._rows_of(_only_source(select))
                 listed = [self._expanded(select, item, relation) for item in select.selects]
                 select.set("expressions", [item.copy() for items in listed for item in items])
         return query
@@ -260,7 +268,7 @@ class _Rewriter:
 
     def _shown(self, select: exp.Select) -> list[exp.Expr] | None:
         """Return the results of a select with those of its stars; None where Spark alone knows them."""
-        relation = self._single_relation(select)
+        relation = self._rows_of(_only_source(select))
         try:
             return [one for item in select.selects for one in self._expanded(select, item, relation)]
         except StatementError:
@@ -320,7 +328,10 @@ class _Rewriter:
     # --- selects: time column, row order, inner windows ---
 
     def _select(self, select: exp.Select) -> None:
-        relation = self._single_relation(select)
+        relation = self._rows_of(_only_source(select))
+        if not self.fragment.spark:
+            times = _times_in(select, self._rows_of, self.scope.placeholders)
+            times_beside(own_nodes(select), times.__contains__, Meaning(self.scope.zone))
         order = _row_order(relation) if relation else None
         for node in list(own_nodes(select)):
             self._pseudo_column(node, relation)
@@ -356,17 +367,14 @@ class _Rewriter:
         keys = cut_rows(self.fragment, select, self._timeline(select, relation))
         rewrite_calls(select, calls, [*keys, *(group.expressions if group else [])], rows)
 
-    def _single_relation(self, select: exp.Select) -> Relation | None:
-        source = select.args.get("from_")
-        if source is None or select.args.get("joins"):
-            return None
-        if isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
-            return self._derived(source.this.this)
-        return self._relation(source.this) if isinstance(source.this, exp.Table) else None
+    def _rows_of(self, source: exp.Expr | None) -> Relation | None:
+        if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
+            return self._derived(source.this)
+        return self._relation(source) if isinstance(source, exp.Table) else None
 
     def _derived(self, select: exp.Select) -> Relation | None:
         """Return the rows of a query as a relation, where the first time among its results is known."""
-        below = self._single_relation(select)
+        below = self._rows_of(_only_source(select))
         if below is None:
             return None
         if any(item.is_star for item in select.selects):
@@ -649,6 +657,37 @@ def _query_order(select: exp.Select) -> RowOrder | None:
         return None
     first = inner.selects[0].alias_or_name
     return RowOrder(exp.column(first, quoted=True), ()) if first and first != "*" else None
+
+
+def _only_source(select: exp.Select) -> exp.Expr | None:
+    """Return what a select reads, None where that is not one table or query."""
+    source = select.args.get("from_")
+    return None if source is None or select.args.get("joins") else source.this
+
+
+def _times_in(
+    select: exp.Select, rows_of: Callable[[exp.Expr], Relation | None], placeholders: frozenset[str]
+) -> _Times:
+    """Return the columns that are instants, of all that a select reads."""
+    parts = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    sources = [part.this for part in parts if part is not None]
+    read = {source.alias_or_name.lower(): rows_of(source) for source in sources}
+    columns = {name: relation.instants for name, relation in read.items() if relation is not None}
+    return _Times(columns, TIME_PSEUDO_COLUMNS | (TIME_PLACEHOLDERS & placeholders))
+
+
+@dataclass(frozen=True)
+class _Times:
+    """The columns of a select that are instants: those of each table by its alias, and names of no table."""
+
+    columns: Mapping[str, frozenset[str]]
+    free: frozenset[str]
+
+    def __contains__(self, column: exp.Column) -> bool:
+        name, table = column.name.lower(), column.table.lower()
+        if table:
+            return name in self.columns.get(table, ())
+        return name in self.free or any(name in names for names in self.columns.values())
 
 
 @dataclass(frozen=True)

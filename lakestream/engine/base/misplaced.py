@@ -52,7 +52,10 @@ def part_of(tree: exp.Expr, parameters: Mapping[str, str]) -> exp.Expr | None:
 def _text(node: exp.Expr) -> str:
     if isinstance(node, (exp.Identifier, exp.From, exp.Where)):
         return ""
-    return _QUOTES.sub("", node.sql("spark")).lower()
+    try:
+        return _QUOTES.sub("", node.sql("spark")).lower()
+    except ValueError:  # a clause that Spark's SQL has not, or what holds one
+        return ""
 
 
 def _ungrouped(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:

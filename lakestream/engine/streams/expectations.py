@@ -86,7 +86,10 @@ def _over_results(fragment: Fragment, shape: OutputShape, zone: str) -> str:
             found = exp.Dot(this=found, expression=exp.to_identifier(name, quoted=True))
         return found
 
-    tree = in_spark(parse_expression(fragment), Meaning(zone), fragment)
+    times = {column.name.lower() for column in shape.columns if column.type == "timestamp"}
+    tree = in_spark(
+        parse_expression(fragment), Meaning(zone), fragment, lambda column: column.name.lower() in times
+    )
     return str(tree.transform(resolve).sql("spark"))
 
 

@@ -87,5 +87,8 @@ def row_expression(fragment: Fragment, source: Source, zone: str) -> str:
             found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
         return found
 
-    tree = in_spark(parse_expression(fragment), Meaning(zone), fragment)
+    times = TIME_PSEUDO_COLUMNS | {one.name.lower() for one in source.info.columns if one.type == "timestamp"}
+    tree = in_spark(
+        parse_expression(fragment), Meaning(zone), fragment, lambda column: column.name.lower() in times
+    )
     return str(tree.transform(resolve).sql("spark"))

@@ -75,6 +75,7 @@ def _conditions(stream: Stream, columns: tuple[ResultColumn, ...]) -> tuple[str,
         return "true", "true"
     fragment, meaning = notification.where, Meaning(stream.zone)
     known = {column.label.lower(): column for column in columns}
+    times = {name for name, column in known.items() if column.type == "timestamp"}
 
     def over(value: str) -> str:
         def resolve(node: exp.Expr) -> exp.Expr:
@@ -85,7 +86,9 @@ def _conditions(stream: Stream, columns: tuple[ResultColumn, ...]) -> tuple[str,
                 return exp.column(column.name, quoted=True)
             return exp.Var(this=f"CAST(NULL AS {column.type})")
 
-        tree = in_spark(parse_expression(fragment), meaning, fragment)
+        tree = in_spark(
+            parse_expression(fragment), meaning, fragment, lambda column: column.name.lower() in times
+        )
         return str(tree.transform(resolve).sql("spark"))
 
     return f"coalesce({over('columns')}, false)", f"coalesce({over('nothing')}, false)"

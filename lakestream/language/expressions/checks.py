@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 COMMON_PLACEHOLDERS = frozenset({"_tgrpid", "_tlocaltime"})
 WINDOW_PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum"})
 SLIDING_PLACEHOLDERS = frozenset({"_tprev_ts", "_tcurrent_ts", "_tnext_ts"})
+TIME_PLACEHOLDERS = frozenset({"_twstart", "_twend", *SLIDING_PLACEHOLDERS})
+"""The placeholders that are instants."""
 PERIOD_PLACEHOLDERS = frozenset({"_tprev_localtime", "_tnext_localtime"})
 UNBUILT_PLACEHOLDERS = frozenset(
     {"_tidlestart", "_tidleend", "_qstart", "_qend", "_qduration", "_trollup_tbcount"}

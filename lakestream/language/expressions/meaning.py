@@ -11,21 +11,28 @@ from lakestream.language.common.aggregates import OWN_AGGREGATES
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.common.functions import COUNTING, Meaning, is_number, meaning_of
 from lakestream.language.common.templates import made, put_in_place
+from lakestream.language.expressions.instants import times_beside
 from lakestream.language.expressions.parsing import place_in
 from lakestream.language.reading.durations import read_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lakestream.language.model import Fragment
 
 
-def in_spark(tree: exp.Expr, meaning: Meaning, fragment: Fragment) -> exp.Expr:
+def in_spark(
+    tree: exp.Expr, meaning: Meaning, fragment: Fragment, is_time: Callable[[exp.Column], bool] | None = None
+) -> exp.Expr:
     """Return a fragment's tree, changed in place, in Spark SQL: its functions of one row, its durations.
 
-    To be done once. Raises as :func:`functions_in_spark`.
+    To be done once. ``is_time`` tells the columns that are instants; constants beside one are times too.
+    Raises as :func:`functions_in_spark`.
     """
-    return intervals_in_spark(functions_in_spark(tree, meaning, fragment))
+    tree = functions_in_spark(tree, meaning, fragment)
+    if is_time is not None and not fragment.spark:
+        times_beside(tree.walk(), is_time, meaning)
+    return intervals_in_spark(tree)
 
 
 def intervals_in_spark(tree: exp.Expr) -> exp.Expr:

@@ -171,3 +171,30 @@ def test_aggregates_beside_placeholders_become_a_select_of_their_own() -> None:
         "_ls_inner._ls_a0 AS n, _ls_inner._ls_a1 / 2 AS half"
     )
     assert sql.endswith("GROUP BY a.loc) AS _ls_inner")
+
+
+BESIDE_TIMES = {
+    "ts >= 5000": "ts >= TIMESTAMP_MILLIS(CAST(5000 AS BIGINT))",
+    "m.ts BETWEEN -1 AND 5000 - 1s": "m.ts BETWEEN TIMESTAMP_MILLIS(CAST((-1) AS BIGINT)) "
+    "AND TIMESTAMP_MILLIS(CAST(5000 AS BIGINT)) - MAKE_DT_INTERVAL(0, 0, 0, 1.000000)",
+    "5000 < _twstart + 1": "TIMESTAMP_MILLIS(CAST(5000 AS BIGINT)) "
+    "< _ls_w._twstart + MAKE_DT_INTERVAL(0, 0, 0, 0.001000)",
+    "ts IN ('2025-01-01 09:00:00', 5000)": "ts IN (TIMESTAMP_MICROS(CAST(1735689600000000 AS BIGINT)), "
+    "TIMESTAMP_MILLIS(CAST(5000 AS BIGINT)))",
+    "ts > '1969-12-31 08:59:59.5'": "ts > TIMESTAMP_MICROS(-CAST(86400500000 AS BIGINT))",
+    "v > 5000 AND loc = '2025-01-01'": "v > 5000 AND loc = '2025-01-01'",
+}
+"""Conditions in a lake in Tokyo, and what Spark is asked."""
+
+
+@pytest.mark.parametrize("written", BESIDE_TIMES)
+def test_constants_beside_times_are_times(written: str) -> None:
+    scope = Scope(METERS, (), None, PLACEHOLDERS, "Asia/Tokyo", resolve)
+    query = f"SELECT count(*) FROM meters m WHERE {written}"
+    found = compile_calculation(Fragment(query, statement=query), scope).query
+    assert found.args["where"].this.sql("spark") == BESIDE_TIMES[written]
+
+
+def test_a_time_is_looked_for_among_texts_as_a_time() -> None:
+    found = compiled("SELECT count(*) FROM meters WHERE ts IN ('2025-01-01')").query.args["where"].this
+    assert found.sql("spark") == "ts IN (TIMESTAMP_MICROS(CAST(1735689600000000 AS BIGINT)))"

@@ -74,3 +74,9 @@ def test_a_part_is_found_by_the_text_that_spark_quotes() -> None:
     assert part is not None
     assert place_in(fragment, part).column == 11
     assert part_of(parse_query(fragment), {"sqlExpr": '"other(v)"'}) is None
+
+
+def test_a_part_is_found_in_a_query_with_clauses_that_spark_has_not() -> None:
+    fragment = Fragment("SELECT count(*) FROM t WHERE v > d INTERVAL(1m) FILL(NULL)")
+    part = part_of(parse_query(fragment), {"sqlExpr": '"(v > d)"'})
+    assert part is None or part.sql("spark") == "v > d"
