@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 150
 """Levels of a tree: deeper ones would exhaust Python's stack when SQL is made of them."""
 
+_LONGEST_KEPT = 200_000
+"""Characters of a query whose tree is kept for a while: one has about a hundred bytes for each."""
+
 _DIALECTS = {False: TDengine(), True: SparkFunctions()}
 _VERSION = re.compile(r"[vV][0-9]+|[0-9]{17}")
 
@@ -55,6 +58,16 @@ def parse_query(f: Fragment) -> exp.Query:
     :func:`lakestream.language.expressions.inner_windows.read_window`. Raises StatementError: FORBIDDEN when
     it is a statement of another kind, NOT_SUPPORTED for clauses of TDengine's queries that are not built.
     """
+    # A statement's query is asked for again and again, by who checks, names and rewrites it.
+    return _read_query(f) if len(f.sql) > _LONGEST_KEPT else _kept_query(f).copy()
+
+
+@lru_cache(maxsize=8)
+def _kept_query(f: Fragment) -> exp.Query:
+    return _read_query(f)
+
+
+def _read_query(f: Fragment) -> exp.Query:
     tree = _parse(f, None)
     if isinstance(tree, exp.Values):
         tree = exp.select("*").from_(tree)

@@ -28,6 +28,9 @@ NULL = "no value"
 LARGEST = 20_000
 """To plan an expression of so many nodes takes DuckDB less than a tenth of a second."""
 
+_LISTED = 5
+"""A value that is looked for among others takes DuckDB as much less than another node."""
+
 _LONGER = 10_000
 """How many times as long as a value what is joined of it may be, through all queries in one another."""
 
@@ -162,10 +165,12 @@ def operands(node: exp.Expr) -> list[exp.Expr]:
 
 def refuse_growth(query: exp.Expr, uses: Mapping[str, int]) -> None:
     """Refuse a query that macros, which name arguments as often as ``uses`` says, make too large."""
-    size, left = 0, [(query, 1)]
+    size, left = 0.0, [(query, 1)]
     while left:
         node, times = left.pop()
-        size += times
+        size += (
+            times / _LISTED if isinstance(node.parent, exp.In) and isinstance(node, exp.Literal) else times
+        )
         if size > LARGEST:
             raise NotExactError("expressions in one another that grow too large")
         if isinstance(node, exp.Anonymous):

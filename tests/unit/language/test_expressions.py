@@ -27,6 +27,17 @@ def test_placeholders_are_unquoted_names() -> None:
     assert not any(name.quoted for name in tree.find_all(exp.Identifier))
 
 
+def test_a_tree_is_its_callers_own() -> None:
+    fragment = Fragment("SELECT v AS x FROM t WHERE v > 1")
+    tree = parse_query(fragment)
+    place = place_in(fragment, tree.selects[0])
+    tree.set("where", None)
+    tree.selects[0].set("alias", None)
+    again = parse_query(fragment)
+    assert again.sql("spark") == "SELECT v AS x FROM t WHERE v > 1"
+    assert place_in(fragment, again.selects[0]) == place
+
+
 def test_a_window_at_the_end_of_a_query() -> None:
     text = "SELECT _wstart FROM t PARTITION BY tbname INTERVAL(10s, 1s) SLIDING(5s) ORDER BY 1"
     tree = parse_query(Fragment(text))

@@ -463,6 +463,12 @@ def test_what_would_multiply_is_left_to_spark(session: SmallSession) -> None:
         session.sql(f"SELECT {sql} AS x FROM deep")
 
 
+def test_long_lists_of_values_are_looked_through(session: SmallSession) -> None:
+    session.register("few", pa.table({"n": pa.array([7, 30_000], pa.int64())}))
+    listed = ", ".join(map(str, range(20_001)))
+    assert session.sql(f"SELECT n FROM few WHERE n IN ({listed})").toArrow()["n"].to_pylist() == [7]
+
+
 LONG_TEXT = "t"
 for _ in range(5):
     LONG_TEXT = f"(SELECT concat({', '.join(['x.a'] * 10)}) AS a FROM {LONG_TEXT} AS x)"
