@@ -218,12 +218,32 @@ def compile_query(fragment: Fragment, resolve: Resolve, zone: str, *, now_us: in
 
 
 def _keep_names(written: exp.Query, rewritten: exp.Query) -> None:
-    """Name results without a name by what was written: Spark says ``count(1)`` of a ``count(*)``."""
+    """Name results without a name by what was written: Spark says ``count(1)`` of a ``count(*)``.
+
+    What a function gives that may have several columns, Spark names.
+    """
     if len(written.selects) != len(rewritten.selects):
         return
     for before, after in zip(written.selects, rewritten.selects, strict=True):
-        if not isinstance(after, (exp.Alias, exp.Column, exp.Dot, exp.Star)):
+        if not (_has_a_name(after) or _is_generator(after)):
             put_in_place(after, exp.alias_(after.copy(), text_of(before), quoted=True))
+
+
+def _has_a_name(item: exp.Expr) -> bool:
+    of = item
+    while isinstance(of, exp.Dot):
+        of = of.this
+    return isinstance(of, exp.Column) or isinstance(item, (exp.Alias, exp.Aliases, exp.Star))
+
+
+def _is_generator(item: exp.Expr) -> bool:
+    """Return whether a result is of a function of Spark's that gives rows of several columns."""
+    return isinstance(item, (exp.Explode, exp.Inline, exp.Stack)) or (
+        isinstance(item, exp.Anonymous) and item.name.lower() in _GENERATORS
+    )
+
+
+_GENERATORS = ("json_tuple", "inline_outer")
 
 
 class _Rewriter:

@@ -70,15 +70,28 @@ def _kept_query(f: Fragment) -> exp.Query:
 def _read_query(f: Fragment) -> exp.Query:
     tree = _parse(f, None)
     if isinstance(tree, exp.Values):
-        tree = exp.select("*").from_(tree)
+        tree = _selected(tree)
     if not isinstance(tree, exp.Query):
         raise StatementError("FORBIDDEN", "only a query may stand here", hint="SELECT …", place=place_of(f))
+    for among in tree.find_all(exp.In):
+        if isinstance(among.expressions and among.expressions[0], exp.Values):
+            among.set("query", exp.Subquery(this=_selected(among.expressions[0])))
+            among.set("expressions", None)
     for select in tree.find_all(exp.Select):
         if not select.expressions:
             raise StatementError("SYNTAX", "SELECT names no columns", place=place_of(f))
         read_window(select, partial(place_in, f))
         check_slices(select, partial(place_in, f))
     return tree
+
+
+def _selected(values: exp.Values) -> exp.Select:
+    """Return VALUES as a query, in their order and as many as they say."""
+    query = exp.select("*").from_(values)
+    for name in ("order", "limit", "offset"):
+        query.set(name, values.args.get(name))
+        values.set(name, None)
+    return query
 
 
 def parse_in(f: Fragment, dialect: Dialect, kind: type[exp.Expr] | None) -> exp.Expr:

@@ -372,11 +372,17 @@ class _Schema:
 
     def jsonValue(self) -> Any:  # noqa: N802, ANN401 - Spark's name
         """Return the columns as Spark's JSON, which is Delta's."""
+        import pyarrow as pa
         from deltalake import Schema
 
         if any("null" in str(kind).replace("not null", "") for kind in self.fields.types):
             raise NotExactError("a column without a type")
-        return json.loads(Schema.from_arrow(self.fields).to_json())
+        # Delta takes names for one that differ in their case, or are twice the same.
+        numbered = [field.with_name(str(at)) for at, field in enumerate(self.fields)]
+        told = json.loads(Schema.from_arrow(pa.schema(numbered)).to_json())
+        for field, name in zip(told["fields"], self.fields.names, strict=True):
+            field["name"] = name
+        return told
 
 
 class SmallFrame:

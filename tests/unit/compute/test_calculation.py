@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from lakestream.compute.windows.calculation import ALIAS, Calculation, Relation, Scope, compile_calculation
+from lakestream.compute.windows.calculation import (
+    ALIAS,
+    Calculation,
+    Relation,
+    Scope,
+    compile_calculation,
+    compile_query,
+)
 from lakestream.compute.windows.evaluate import Evaluation, Way, choose_way
 from lakestream.compute.windows.hoist import hoist
 from lakestream.errors import NotSupportedError, StatementError
@@ -51,6 +58,25 @@ def test_way_and_bounds(case: dict[str, Any]) -> None:
     if way is Way.GROUPED:
         evaluation = Evaluation(calculation, HOPPING, way, by_commit=False, only_with_rows=False)
         assert evaluation.by_panes is case["panes"]
+
+
+@pytest.mark.parametrize(
+    ("result", "named"),
+    [
+        ("count(*)", "COUNT(*) AS `count(*)`"),
+        ("v", "v"),
+        ("explode(array(v, 1))", "EXPLODE(ARRAY(v, 1))"),
+        ("posexplode(array(v))", "POSEXPLODE(ARRAY(v))"),
+        ("explode(map('a', v)) AS (k, w)", "EXPLODE(MAP('a', v)) AS (k, w)"),
+        ("stack(1, v, 2)", "STACK(1, v, 2)"),
+        ("json_tuple('{}', 'a', 'b')", "JSON_TUPLE('{}', 'a', 'b')"),
+        ("struct(v).v", "STRUCT(v AS v).v AS `struct(v as v).v`"),
+    ],
+)
+def test_a_result_is_named_as_it_is_written_but_where_it_may_be_several(result: str, named: str) -> None:
+    text = f"SELECT {result} FROM meters"
+    query = compile_query(Fragment(text, statement=text), resolve, "UTC", now_us=0, views="q_").query
+    assert query.selects[0].sql("spark") == named
 
 
 def test_names_are_those_the_query_gives_or_made_of_the_text() -> None:

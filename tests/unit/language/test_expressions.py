@@ -27,6 +27,19 @@ def test_placeholders_are_unquoted_names() -> None:
     assert not any(name.quoted for name in tree.find_all(exp.Identifier))
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("VALUES (3), (1) ORDER BY col1 LIMIT 1", "SELECT * FROM VALUES (3), (1) ORDER BY col1 LIMIT 1"),
+        ("SELECT v IN (VALUES (1)) FROM t", "SELECT v IN (SELECT * FROM VALUES (1)) FROM t"),
+    ],
+)
+def test_values_are_a_query(text: str, meant: str) -> None:
+    tree = parse_query(Fragment(text))
+    assert tree.sql("spark") == meant
+    assert tree.args.get("order") is None or tree.args["limit"].expression.name == "1"
+
+
 def test_a_tree_is_its_callers_own() -> None:
     fragment = Fragment("SELECT v AS x FROM t WHERE v > 1")
     tree = parse_query(fragment)

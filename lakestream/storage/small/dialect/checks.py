@@ -199,9 +199,13 @@ def _within_an_int(node: exp.Expr) -> None:
 
 
 def _of_what_is_there(node: exp.Expr) -> None:
-    """Refuse LATERAL VIEW OUTER, which has a row of nothing: what DuckDB makes of it has none."""
-    if node.args.get("outer"):
-        raise NotExactError("LATERAL VIEW OUTER")
+    """Refuse LATERAL VIEW OUTER, which has a row of nothing, and one that names no columns.
+
+    What DuckDB makes of it has no such row, and columns named as the view is.
+    """
+    alias = node.args.get("alias")
+    if node.args.get("outer") or alias is None or not alias.columns:
+        raise NotExactError("LATERAL VIEW of rows that may be none, or of columns without names")
 
 
 def _of_items(node: exp.Expr) -> None:

@@ -8,6 +8,7 @@ of the types that it may meet; where that holds for some types or values only, a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
@@ -50,6 +51,7 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
         check(node)
         if not decimals:
             no_cast_to_decimals(node)
+    _refuse_unnamed(query)
     refuse_long_values(query)
     views = _mark_views(nodes)
     if not many:
@@ -67,6 +69,47 @@ def _take_for_instants(query: exp.Expr) -> None:
         # A cast to TIMESTAMP makes sure of an instant.
         if asks and not others and isinstance(default, exp.Cast) and default.to.this in INSTANTS:
             case.replace(default)
+
+
+def _refuse_unnamed(query: exp.Expr) -> None:
+    """Refuse names to be seen that are not written at their result: Spark has them in words of its own.
+
+    They are seen where nothing is above, or a star. Several names of one result are lost in DuckDB.
+    """
+    if isinstance(query, exp.Query) and any(isinstance(item, exp.Aliases) for item in query.selects):
+        raise NotExactError("several names of one result")
+    shared = {one.alias.lower(): one for one in query.find_all(exp.CTE)}
+    for select in query.find_all(exp.Select):
+        if not any(item.is_star for item in select.expressions):
+            continue
+        for part in (select.args.get("from_"), *(select.args.get("joins") or ())):
+            read = shared.get(part.this.name.lower(), part.this) if part is not None else None
+            if isinstance(read, (exp.CTE, exp.Subquery)) and not read.alias_column_names:
+                first = next(read.this.find_all(exp.Select, bfs=False), None)
+                if first is not None and not _tells_names(first):
+                    raise NotExactError("* over results without names of their own")
+
+
+def _tells_names(select: exp.Select) -> bool:
+    """Return whether each result of a select has a name, and no two the same, as far as the text tells."""
+    names = Counter(item.alias_or_name.lower() for item in select.expressions if not item.is_star)
+    joins = [
+        one for one in select.args.get("joins") or () if not (one.kind in _HALF or one.args.get("using"))
+    ]
+    is_all = any(isinstance(item, exp.Star) for item in select.expressions)
+    is_once = max(names.values(), default=1) == 1 and not (is_all and joins)
+    return is_once and all(map(_is_named, select.expressions))
+
+
+_HALF = ("SEMI", "ANTI")
+"""Joins of which the table that is joined has no columns among the results."""
+
+
+def _is_named(item: exp.Expr) -> bool:
+    of = item
+    while isinstance(of, exp.Dot):
+        of = of.this
+    return isinstance(of, exp.Column) or isinstance(item, (exp.Alias, exp.Star, exp.Explode))
 
 
 def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:

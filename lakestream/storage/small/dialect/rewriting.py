@@ -37,6 +37,8 @@ def _named(select: exp.Expr) -> exp.Expr:
     for item in select.expressions:
         if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
             put_in_place(item, exp.alias_(item.copy(), item.name, quoted=True))
+        elif isinstance(item, exp.Explode):
+            put_in_place(item, exp.alias_(item.copy(), "col"))
     return in_parts(select)
 
 
@@ -58,6 +60,16 @@ def _qualify_conditions(select: exp.Expr) -> None:
         if not source.this.alias:
             source.this.set("alias", exp.TableAlias(this=exp.to_identifier("ls_from")))
         column.set("table", exp.to_identifier(source.this.alias, quoted=True))
+
+
+def _numbered(values: exp.Expr) -> exp.Expr:
+    """Have columns of VALUES without names be col1, col2, …: DuckDB counts from col0."""
+    alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("ls_values"))
+    if not alias.columns:
+        count = len(values.expressions[0].expressions)
+        alias.set("columns", [exp.to_identifier(f"col{at}") for at in range(1, count + 1)])
+    values.set("alias", alias)
+    return values
 
 
 def _conditioned(node: exp.Expr) -> exp.Expr:
@@ -91,5 +103,6 @@ _REWRITES: Rewrites = {
     **times.REWRITES,
     exp.Anonymous: _anonymous,
     exp.Select: _named,
+    exp.Values: _numbered,
     **dict.fromkeys((exp.Where, exp.Having, exp.And, exp.Or, exp.Not), _conditioned),
 }
