@@ -74,9 +74,9 @@ def _take_for_instants(query: exp.Expr) -> None:
 def _refuse_unnamed(query: exp.Expr) -> None:
     """Refuse names to be seen that are not written at their result: Spark has them in words of its own.
 
-    They are seen where nothing is above, or a star. Several names of one result are lost in DuckDB.
+    They are seen where nothing is above, or a star.
     """
-    if isinstance(query, exp.Query) and any(isinstance(item, exp.Aliases) for item in query.selects):
+    if isinstance(query, exp.Query) and not all(map(_keeps_names, query.selects)):
         raise NotExactError("several names of one result")
     shared = {one.alias.lower(): one for one in query.find_all(exp.CTE)}
     for select in query.find_all(exp.Select):
@@ -109,7 +109,18 @@ def _is_named(item: exp.Expr) -> bool:
     of = item
     while isinstance(of, exp.Dot):
         of = of.this
-    return isinstance(of, exp.Column) or isinstance(item, (exp.Alias, exp.Star, exp.Explode))
+    is_one = isinstance(of, exp.Column) or isinstance(item, (exp.Alias, exp.Star, exp.Explode))
+    return is_one or (isinstance(item, exp.Aliases) and _keeps_names(item))
+
+
+def _keeps_names(item: exp.Expr) -> bool:
+    """Return whether structs that become rows have the names of the columns: DuckDB keeps the structs'."""
+    if not isinstance(item, exp.Aliases):
+        return True
+    struct = item.this.find(exp.Struct)
+    fields = struct.expressions if struct is not None else []
+    names = [field.this.name for field in fields if isinstance(field, exp.PropertyEQ)]
+    return names == [name.name for name in item.aliases]
 
 
 def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
