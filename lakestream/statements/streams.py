@@ -71,10 +71,11 @@ class StreamStatements:
                 return self._replace(known, statement)
             if statement.if_not_exists:
                 return Result(message=f"there is a stream {database}.{definition.name.name}")
+            kind = "STREAM" if definition.options.view is None else "MATERIALIZED VIEW"
             raise StatementError(
                 "STREAM_ALREADY_EXISTS",
                 f"the stream {database}.{definition.name.name} exists already",
-                hint="IF NOT EXISTS keeps it, CREATE OR REPLACE STREAM gives it another definition",
+                hint=f"IF NOT EXISTS keeps it, CREATE OR REPLACE {kind} gives it another definition",
                 place=_place(definition.name),
             )
         check_targets(definition.notification, self.at.settings.notify_hosts)

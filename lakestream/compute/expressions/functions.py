@@ -80,7 +80,7 @@ def translate(node: exp.Expr, order: RowOrder | None, *, spark: bool = False) ->
     wrong number of arguments or an order that is needed and not there.
     """
     name = _name(node)
-    if spark and name in _OTHERWISE:
+    if (spark and name in _OTHERWISE) or isinstance(node.parent, exp.WithinGroup):
         return node
     if name in REFUSED:
         raise NotSupportedError(f"the function {name}() in a stream")

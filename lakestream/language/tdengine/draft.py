@@ -227,11 +227,10 @@ def _check_clauses(reader: Reader, draft: Draft) -> None:
 def _check_output(reader: Reader, draft: Draft) -> None:
     if draft.output is None:
         return
-    if draft.source is not None and _same(draft.output, draft.source):
+    into = draft.words.get("INTO")  # of a view its query is looked at
+    if into is not None and draft.source is not None and _same(draft.output, draft.source):
         raise reader.error(
-            "OUTPUT_IS_SOURCE",
-            f"INTO {draft.output}: the output cannot be the trigger table",
-            word=draft.words["INTO"],
+            "OUTPUT_IS_SOURCE", f"INTO {draft.output}: the output cannot be the trigger table", word=into
         )
     tags = [t.name for t in draft.tags] if draft.tags is not None else [k.name for k in draft.partition_by]
     taken = {column.lower() for column in draft.columns}

@@ -98,6 +98,7 @@ SPARKS = {
     "variance(v)": "VARIANCE(v)",
     "percentile(v, 0.5)": "PERCENTILE(v, 0.5)",
     "mode(v)": "MODE(v, TRUE)",
+    "mode() WITHIN GROUP (ORDER BY v DESC)": "MODE() WITHIN GROUP (ORDER BY v DESC)",
     "any_value(v)": "MIN(v)",
     "any_value(v, true)": "MIN(v)",
     "first(v)": "MIN_BY(v, STRUCT(`ts`, v)) FILTER(WHERE NOT v IS NULL)",
