@@ -67,10 +67,8 @@ class Rendering:
         def sql(part: exp.Expr) -> str:
             return self.sql(output, part, operand)
 
-        if isinstance(node, _COMPARISONS) and _names_time(node):
+        if isinstance(node, (*_COMPARISONS, exp.Between, exp.In)) and _names_time(node):
             return self._time_compared(expression, node)
-        if isinstance(node, exp.Between | exp.In) and _names_time(node):
-            raise expression.error("TIME_CONDITION", "time is compared by <, <=, >, >=, = or !=")
         if isinstance(node, exp.Column):
             if node.name == END_TIME:
                 return "max(ts)"
@@ -110,13 +108,26 @@ class Rendering:
         return series_functions.scalar(name, arguments, attributes)
 
     def _time_compared(self, expression: Expression, node: exp.Expr) -> str:
+        if isinstance(node, exp.Between | exp.In):
+            return self._time_among(expression, node)
         left, right = node.this, node.expression
         sign = _BINARY[type(node)]
-        if not (isinstance(left, exp.Column) and left.name == TIME):
+        if not _is_time(left):
             left, right, sign = right, left, _MIRRORED[sign]
-        if not (isinstance(left, exp.Column) and left.name == TIME) or _names_time(right):
+        if not _is_time(left) or _names_time(right):
             raise expression.error("TIME_CONDITION", "time stands alone on one side of a comparison")
-        return f"ts {sign} timestamp_micros({self._micros(expression, right)})"
+        return f"ts {sign} {self._instant(expression, right)}"
+
+    def _time_among(self, expression: Expression, node: exp.Between | exp.In) -> str:
+        is_range = isinstance(node, exp.Between)
+        others = [node.args["low"], node.args["high"]] if is_range else node.expressions
+        if not _is_time(node.this) or any(map(_names_time, others)):
+            raise expression.error("TIME_CONDITION", "time stands alone before BETWEEN and IN")
+        instants = [self._instant(expression, other) for other in others]
+        return f"(ts BETWEEN {' AND '.join(instants)})" if is_range else f"(ts IN ({', '.join(instants)}))"
+
+    def _instant(self, expression: Expression, node: exp.Expr) -> str:
+        return f"timestamp_micros({self._micros(expression, node)})"
 
     def _micros(self, expression: Expression, node: exp.Expr) -> int:
         """Return a constant time in microseconds."""
@@ -182,6 +193,10 @@ def _operator(node: exp.Expr, sql: Callable[[exp.Expr], str]) -> str:
 
 def _double(sql: str) -> str:
     return f"CAST({sql} AS DOUBLE)"
+
+
+def _is_time(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and node.name == TIME
 
 
 def _names_time(node: exp.Expr) -> bool:

@@ -75,3 +75,28 @@ def test_a_condition_that_points_cannot_be_held_to_is_refused(condition: str, me
     with pytest.raises(StatementError, match=message) as refused:
         query(f"SELECT s FROM root.sg.d WHERE {condition}", "root.sg.d.s")
     assert refused.value.code == "SERIES_TYPE"
+
+
+@pytest.mark.parametrize(
+    ("condition", "sql"),
+    [
+        ("time BETWEEN 1 AND 2", "(ts BETWEEN timestamp_micros(7) AND timestamp_micros(7))"),
+        (
+            "time NOT BETWEEN 1 AND now() - 1s",
+            "(NOT (ts BETWEEN timestamp_micros(7) AND timestamp_micros(-1000000)))",
+        ),
+        ("time IN (1, 2025-01-01)", "(ts IN (timestamp_micros(7), timestamp_micros(7)))"),
+        ("time NOT IN (1)", "(NOT (ts IN (timestamp_micros(7))))"),
+    ],
+)
+def test_time_lies_between_and_among_instants(condition: str, sql: str) -> None:
+    select = select_of(f"SELECT s FROM root.sg.d WHERE {condition}")
+    known = [Series(path("root.sg.d.s"), "DOUBLE", "sg", "s", 0)]
+    assert sql in SeriesQuery(select, known, windows=None, instant=lambda _: 7, now_us=0).sql
+
+
+@pytest.mark.parametrize("condition", ["s BETWEEN time AND 2", "s IN (time)", "time BETWEEN s AND 2"])
+def test_time_stands_before_between_and_in(condition: str) -> None:
+    with pytest.raises(StatementError) as refused:
+        query(f"SELECT s FROM root.sg.d WHERE {condition}", "root.sg.d.s")
+    assert refused.value.code == "TIME_CONDITION"
