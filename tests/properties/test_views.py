@@ -52,6 +52,15 @@ def test_random_histories_equal_the_query() -> None:
         assert differences("sessions", ("sessions", "sessions_of_all"), steps=2) == []
         assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
         assert differences("united", ("united_once", "united_groups"), steps=2) == []
+        assert differences("forms", ("right_joined", "renamed", "beyond_the_most"), steps=2) == []
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_no_view_of_these_asks_for_spark(lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
+    if "tumbling_v" in VIEWS[name].query:
+        made(lake, "tumbling")
+    made(lake, name)
 
 
 def test_a_limit_within_takes_the_first_rows_of_its_order(lake: Lake) -> None:

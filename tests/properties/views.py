@@ -88,6 +88,18 @@ VIEWS = {
         "SELECT m.site, m.amps, r.factor FROM meters m JOIN sites s ON s.site = m.site "
         "LEFT JOIN regions r ON r.region = s.region",
     ),
+    "right_joined": Form(
+        "SELECT s.region, m.amps, r.factor FROM meters m RIGHT JOIN sites s ON s.site = m.site "
+        "LEFT JOIN regions r ON r.region = s.region"
+    ),
+    "renamed": Form(
+        "WITH q(a, b) AS (SELECT site, amps FROM meters WHERE amps > 0) "
+        "SELECT q.a, s.region, max(q.b) AS most FROM q JOIN sites s ON s.site = q.a GROUP BY q.a, s.region"
+    ),
+    "beyond_the_most": Form(
+        "SELECT m.site, m.amps FROM meters m, "
+        "(SELECT most FROM sites ORDER BY most DESC NULLS LAST LIMIT 1) q WHERE m.amps >= q.most"
+    ),
     "united": Form("SELECT site AS name, most AS n FROM sites UNION ALL SELECT region, factor FROM regions"),
     "united_once": Form("SELECT site, amps AS n FROM meters UNION SELECT site, most FROM sites"),
     "united_with_others": Form(

@@ -8,7 +8,6 @@ of the types that it may meet; where that holds for some types or values only, a
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
@@ -92,13 +91,39 @@ def _refuse_unnamed(query: exp.Expr) -> None:
 
 def _tells_names(select: exp.Select) -> bool:
     """Return whether each result of a select has a name, and no two the same, as far as the text tells."""
-    names = Counter(item.alias_or_name.lower() for item in select.expressions if not item.is_star)
-    joins = [
-        one for one in select.args.get("joins") or () if not (one.kind in _HALF or one.args.get("using"))
-    ]
-    is_all = any(isinstance(item, exp.Star) for item in select.expressions)
-    is_once = max(names.values(), default=1) == 1 and not (is_all and joins)
+    names = _names(select)
+    is_once = names is not None and len(set(names)) == len(names)
     return is_once and all(map(_is_named, select.expressions))
+
+
+def _names(select: exp.Select) -> list[str] | None:
+    """Return the names of results; None where a star is of several tables whose columns no text tells.
+
+    Those of a star over a single table are left out: they are the table's, each there once.
+    """
+    found: list[str] = []
+    for item in select.expressions:
+        if isinstance(item, exp.Star) and (joins := _joined(select)):
+            below = [_names_below(part.this) for part in (select.args["from_"], *joins)]
+            if any(names is None for names in below):
+                return None
+            found += [name for names in below for name in names or ()]
+        elif not item.is_star:
+            found.append(item.alias_or_name.lower())
+    return found
+
+
+def _joined(select: exp.Select) -> list[exp.Expr]:
+    joins = select.args.get("joins") or ()
+    return [one for one in joins if not (one.kind in _HALF or one.args.get("using"))]
+
+
+def _names_below(source: exp.Expr) -> list[str] | None:
+    """Return the names that a query in FROM gives; None for tables, and where it takes them from one."""
+    below = source.this if isinstance(source, exp.Subquery) else None
+    if not isinstance(below, exp.Select) or any(item.is_star for item in below.expressions):
+        return None
+    return _names(below)
 
 
 _HALF = ("SEMI", "ANTI")
