@@ -40,6 +40,7 @@ from lakestream.language.expressions.meaning import functions_in_spark, interval
 from lakestream.language.expressions.parsing import (
     column_names,
     conjuncts,
+    is_star_over_shared,
     own_nodes,
     parse_query,
     place_in,
@@ -340,6 +341,8 @@ class _Rewriter:
         for select in list(query.find_all(exp.Select)):
             if any(starred(item) for item in select.selects):
                 self.with_columns(select)
+            elif is_star_over_shared(select):
+                select.set("expressions", self._shown(select) or select.selects)
             self._select(select)
         for table in list(query.find_all(exp.Table)):
             self._table(table)

@@ -143,6 +143,14 @@ def starred(item: exp.Expr) -> str | None:
     return None
 
 
+def is_star_over_shared(select: exp.Select) -> bool:
+    """Return whether a star stands for columns that two tables share: Spark puts these first."""
+    is_shared = any(
+        join.args.get("using") or join.method == "NATURAL" for join in select.args.get("joins") or ()
+    )
+    return is_shared and any(item.is_star for item in select.selects)
+
+
 TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
     exp.NEQ: exp.NEQ,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
 
+from lakestream.language.expressions.parsing import is_star_over_shared
 from lakestream.storage.small.dialect.casts import is_decimal
 from lakestream.storage.small.dialect.durations import is_shift
 from lakestream.storage.small.dialect.known import FIELDS, KNOWN, MACROS, PARTS, TAKEN, UNITS
@@ -208,6 +209,12 @@ def _of_what_is_there(node: exp.Expr) -> None:
         raise NotExactError("LATERAL VIEW of rows that may be none, or of columns without names")
 
 
+def _in_the_order_of_tables(node: exp.Expr) -> None:
+    """Refuse a star over columns that tables share: Spark puts these first, DuckDB does not."""
+    if isinstance(node, exp.Select) and is_star_over_shared(node):
+        raise NotExactError("* over columns that tables share")
+
+
 def _of_items(node: exp.Expr) -> None:
     """Refuse a function of items and their places, which DuckDB counts from 1."""
     if isinstance(node.expression, exp.Lambda) and len(node.expression.expressions) > 1:
@@ -292,6 +299,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.WindowSpec: _within_an_int,
     exp.Group: _by_columns,
     exp.Ordered: _ordered_by,
+    exp.Select: _in_the_order_of_tables,
     exp.Lateral: _of_what_is_there,
     **dict.fromkeys((exp.Transform, exp.ArrayFilter), _of_items),
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _of_plain_values),
