@@ -196,3 +196,7 @@ SELECT * FROM (SELECT inline(array(struct(i, s))) AS (p, w) FROM t);
 SELECT * FROM (SELECT i AS a, s AS A FROM t);
 SELECT * FROM (SELECT * FROM t JOIN q ON i = k) WHERE n IS NOT NULL;
 SELECT i AS a, s AS A FROM t;
+SELECT * FROM t JOIN q ON i = k JOIN (SELECT 9 AS z, 'a' AS s) AS w USING (s);
+SELECT w.* FROM t JOIN (SELECT 9 AS z, 'a' AS s) AS w USING (s);
+SELECT x FROM (SELECT min(CASE WHEN n > 1 THEN sym END) AS x, concat('a', 'x') AS a FROM t JOIN q ON i = k GROUP BY concat('a', 'x')) WHERE a IN ('a', 'b');
+SELECT x FROM (SELECT min(CAST('12' AS TIMESTAMP)) AS x, 'ax' AS a FROM t GROUP BY 'ax') WHERE a = 'a';

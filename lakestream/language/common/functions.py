@@ -305,7 +305,11 @@ def _concat_ws(_name: str, arguments: list[exp.Expr], meaning: Meaning) -> exp.E
 
 def _substring(_name: str, arguments: list[exp.Expr], meaning: Meaning) -> exp.Expr:
     """substring(text, from[, length]): nothing from position 0, nor from before the text."""
-    begin = "CASE WHEN _2 = 0 OR _2 < -char_length(_1) THEN char_length(_1) + 1 ELSE _2 END"
+    place = arguments[1]
+    if isinstance(place, exp.Literal) and place.is_int and int(place.name) > 0:
+        begin = "_2"
+    else:
+        begin = "CASE WHEN _2 = 0 OR _2 < -char_length(_1) THEN char_length(_1) + 1 ELSE _2 END"
     length = ", _3" if len(arguments) == 3 else ""
     return meaning.of(f"substring(_1, {begin}{length})", *arguments)
 

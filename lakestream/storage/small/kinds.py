@@ -50,9 +50,9 @@ _TYPES: dict[exp.DType, str] = {
 _CALLS = {
     **dict.fromkeys(("ls_whole", "ls_int_div", "ls_floor", "ls_ceil", "ls_millis", "ls_hash"), WHOLE),
     **dict.fromkeys(("epoch_us", "len", "ls_cycle"), WHOLE),
-    **dict.fromkeys(("ls_div", "sqrt"), DOUBLE),
+    **dict.fromkeys(("ls_div", "ls_rounded", "sqrt"), DOUBLE),
     "ls_truth": TRUTH,
-    **dict.fromkeys(("ls_string", "ls_text"), TEXT),
+    **dict.fromkeys(("ls_string", "ls_text", "ls_ascii", "ls_formatted"), TEXT),
     **dict.fromkeys(
         ("ls_instant", "ls_cut", "ls_of_millis", "make_timestamptz", "ls_from_utc", "ls_to_utc"), INSTANT
     ),
@@ -61,6 +61,7 @@ _CALLS = {
 CHECKS: dict[str, frozenset[str]] = {
     "ls_whole": frozenset({WHOLE}),
     "ls_number": frozenset({WHOLE, DOUBLE}),
+    "ls_double": frozenset({DOUBLE}),
     "ls_no_text": frozenset({WHOLE, DOUBLE}),
     "ls_truth": frozenset({TRUTH}),
     "ls_string": frozenset({TEXT}),
@@ -77,7 +78,9 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Boolean: TRUTH,
     exp.Count: WHOLE,
     exp.RowNumber: WHOLE,
+    exp.Avg: DOUBLE,
     exp.DPipe: TEXT,
+    **dict.fromkeys((exp.Upper, exp.Lower, exp.Replace), TEXT),
     exp.MD5: TEXT,
     **dict.fromkeys(
         (

@@ -53,6 +53,7 @@ _MACROS = {
     **{f'"{word}"()': f"ls_fail('{word} is not a column')" for word in _WORDS},
     # What makes sure of a kind, where the text does not tell it.
     "ls_whole(x)": _only(*_WHOLE),
+    "ls_double(x)": _only("DOUBLE"),
     "ls_number(x)": _only(*_WHOLE, "DOUBLE", "FLOAT"),
     # Spark cuts the fraction off, and holds what is too large for its type by rules that are left to it.
     "ls_integral(x)": (
@@ -87,6 +88,14 @@ _MACROS = {
     "ls_floor(x)": _rounded("floor"),
     "ls_ceil(x)": _rounded("ceil"),
     # Without a zone, days are those of the proleptic calendar, which Spark's are; its zone is UTC.
+    # Of numbers that large nothing is behind the point.
+    "ls_rounded(x, y)": "CASE WHEN abs(x) < 1e16 THEN y ELSE x END",
+    "ls_ascii(x)": "CASE WHEN strlen(x) <> length(x) THEN ls_fail('letters beyond ASCII') ELSE x END",
+    "ls_bytes(x)": f"CAST(strlen({_only('VARCHAR')}) AS INTEGER)",
+    "ls_formatted(x, form)": (
+        "CASE WHEN year(x) BETWEEN 1583 AND 9999 OR x IS NULL THEN strftime(x, form) "
+        "ELSE ls_fail('a year of another calendar') END"
+    ),
     "ls_naive(x)": "make_timestamp(epoch_us(x))",
     "ls_cut(unit, x)": "make_timestamptz(epoch_us(CAST(date_trunc(unit, ls_naive(x)) AS TIMESTAMP)))",
     "ls_day(x)": "CAST(ls_naive(x) AS DATE)",
@@ -166,6 +175,11 @@ def _uses(head: str, body: str) -> int:
     return max(len(re.findall(rf"\b{name}\b", body)) for name in arguments)
 
 
+LOOK_AT_TYPES = re.compile(
+    rf"\b({'|'.join(head.partition('(')[0] for head, body in _MACROS.items() if TYPES in body)})\(",
+    re.IGNORECASE,
+)
+"""A call of a macro that fails by the types of a query."""
 USES = {head.partition("(")[0]: _uses(head, body) for head, body in _MACROS.items()}
 """How often each macro has an argument planned."""
 _HEADS = {head.partition("(")[0]: head for head in _MACROS}

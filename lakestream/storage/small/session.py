@@ -18,7 +18,7 @@ from lakestream.errors import BusyError
 from lakestream.language.quoting import delta_name
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.small.exact import NotExactError, NotThereError
-from lakestream.storage.small.macros import TYPES, Macros
+from lakestream.storage.small.macros import LOOK_AT_TYPES, TYPES, Macros
 from lakestream.storage.small.rewritten import rewritten
 from lakestream.storage.tables.table import first_line
 
@@ -53,6 +53,8 @@ _MET = re.compile(
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
 )
 """A check of a type that is met, where plans show it as it is written: in conditions on groups."""
+_EMPTY = '"EMPTY_RESULT"'
+"""A part of a plan that no row comes out of: what was to look at its types is gone, and these are anything."""
 _MADE = re.compile(r"\bnull as (decimal|float)\b", re.IGNORECASE)
 """A column of a type that is only passed on, which nothing is in."""
 _ENDED = re.compile(
@@ -343,8 +345,9 @@ class SmallSession:
         prepared = _Prepared(f"q{next(self._number)}")
         self.connection.execute(f"PREPARE {prepared.name} AS ({sql}) LIMIT {self.room.rows + 1}")
         # What a macro says of types that are on no list is folded away where they are, even without a row.
-        explained = self.connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared.name}")
-        if any(TYPES in _MET.sub("", plan) for _, plan in explained.fetchall()):
+        explained = self.connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared.name}").fetchall()
+        is_lost = any(_EMPTY in plan for _, plan in explained) and LOOK_AT_TYPES.search(sql)
+        if is_lost or any(TYPES in _MET.sub("", plan) for _, plan in explained):
             self.connection.execute(f"DEALLOCATE {prepared.name}")
             raise NotExactError("types that are not on the list")
         return prepared

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.storage.small.dialect.known import macro
+from lakestream.storage.small.dialect.known import PARTS, macro
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.kinds import CHECKS, DOUBLE, NULL, TRUTH, WHOLE, checked, kind_of
 from lakestream.storage.small.scopes import MOST_DIGITS
@@ -30,9 +30,10 @@ _CASTS = {
 }
 """What makes sure that a value is one that may be cast to a type."""
 _INSTANT = re.compile(
-    r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00(:00)?)"
+    r"((?:158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d)"
+    r"(?:[ T]((?:[01]\d|2[0-3]):\d\d)(:\d\d(?:\.\d{1,6})?)?(Z|\+00|[+-](?:0\d|1[0-7]):[0-5]\d)?)?"
 )
-"""An instant as texts have it that tell their zone, which is UTC."""
+"""An instant: its day, hour and minute, second, and zone, which is UTC without one."""
 _DAY = re.compile(r"(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d{3})-\d\d-\d\d")
 """A day of the calendar that both have."""
 INSTANTS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ)
@@ -75,10 +76,16 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=_without_fraction(value), to=kind)
     check = _CASTS[kind.this]
     is_written = kind.this in INSTANTS and value.is_string and _INSTANT.fullmatch(value.name)
-    value = exp.cast(value, "TIMESTAMPTZ") if is_written else checked(value, check)
+    value = exp.cast(_in_full(value), "TIMESTAMPTZ") if is_written else checked(value, check)
     if kind.this is exp.DataType.Type.DATE:
         value = macro("ls_day", value)
     return value if len(CHECKS[check]) == 1 else exp.Cast(this=value, to=kind)
+
+
+def _to_date(node: exp.Expr) -> exp.Expr:
+    """Return to_date() as a cast; what takes a part of the day takes that of the time."""
+    day: exp.Expr = node.this
+    return day if type(node.parent) in PARTS else _cast(exp.Cast(this=day, to=exp.DataType.build("DATE")))
 
 
 def _within(value: exp.Expr, kind: exp.DataType) -> exp.Expr:
@@ -98,4 +105,9 @@ def _without_fraction(value: exp.Expr) -> exp.Expr:
     return value if kind in (WHOLE, TRUTH, NULL) else macro("ls_integral", value)
 
 
-REWRITES: Rewrites = dict.fromkeys((exp.Cast, exp.TryCast), _cast)
+def _in_full(written: exp.Expr) -> exp.Expr:
+    day, minute, second, zone = _INSTANT.fullmatch(written.name).groups()  # type: ignore[union-attr]
+    return exp.Literal.string(f"{day} {minute or '00:00'}{second or ':00'}{zone or '+00'}")
+
+
+REWRITES: Rewrites = {**dict.fromkeys((exp.Cast, exp.TryCast), _cast), exp.TsOrDsToDate: _to_date}

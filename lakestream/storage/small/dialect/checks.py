@@ -9,7 +9,7 @@ from sqlglot import exp, parse_one
 from lakestream.language.expressions.parsing import is_star_over_shared
 from lakestream.storage.small.dialect.casts import is_decimal
 from lakestream.storage.small.dialect.durations import is_shift
-from lakestream.storage.small.dialect.known import FIELDS, KNOWN, MACROS, PARTS, TAKEN, UNITS
+from lakestream.storage.small.dialect.known import FIELDS, FORM, KNOWN, MACROS, TAKEN, UNITS
 from lakestream.storage.small.dialect.texts import NUMERIC_TEXT
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.functions.zones import is_region
@@ -120,6 +120,36 @@ def _counted_from_one(node: exp.Expr) -> None:
             raise NotExactError("a part of a text that is counted from elsewhere")
 
 
+def _of_digits(node: exp.Expr) -> None:
+    """Refuse to round to digits that are not written, or before the point."""
+    _no_decimals(node)
+    digits = node.args.get("decimals")
+    if digits is not None and not (
+        isinstance(digits, exp.Literal) and digits.is_int and int(digits.name) <= 18
+    ):
+        raise NotExactError("a number rounded to digits that are not written")
+
+
+def _of_spaces(node: exp.Expr) -> None:
+    """Refuse to take off others than spaces."""
+    if node.expression:
+        raise NotExactError("letters that are taken off")
+
+
+def _of_written_texts(node: exp.Expr) -> None:
+    for name in ("expression", "replacement"):
+        text = node.args.get(name)
+        is_written = text is None or (isinstance(text, exp.Literal) and text.is_string)
+        if not is_written or (name == "expression" and not node.text(name)):
+            raise NotExactError("a replacement by a text that is not written")
+
+
+def _of_a_format(node: exp.Expr) -> None:
+    form = node.args["format"]
+    if not (isinstance(form, exp.Literal) and form.is_string and FORM.fullmatch(form.name)):
+        raise NotExactError("a format that is not written, or has other fields")
+
+
 def _plain_pattern(node: exp.Expr) -> None:
     pattern = node.expression
     if isinstance(pattern, exp.Null):
@@ -144,11 +174,6 @@ def _of_a_region(node: exp.Expr) -> None:
     zone = node.args["zone"]
     if not (zone.is_string and is_region(zone.name)):
         raise NotExactError("a zone that is no region's")
-
-
-def _of_a_part(node: exp.Expr) -> None:
-    if type(node.parent) not in PARTS:
-        raise NotExactError("a cast to DATE")
 
 
 def _after_1970(node: exp.Expr) -> None:
@@ -278,6 +303,10 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Avg: _of_a_mean,
     exp.Sum: _of_some_value,
     exp.Floor: _no_decimals,
+    exp.Round: _of_digits,
+    exp.Trim: _of_spaces,
+    exp.Replace: _of_written_texts,
+    exp.TimeToStr: _of_a_format,
     exp.Ceil: _no_decimals,
     exp.Sqrt: _no_decimals,
     exp.Count: _one_value,
@@ -292,7 +321,6 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Extract: _of_a_field,
     exp.AtTimeZone: _of_a_region,
     exp.FromTimeZone: _of_a_region,
-    exp.TsOrDsToDate: _of_a_part,
     exp.AddMonths: _after_1970,
     exp.VarMap: _of_json,
     exp.With: _ending,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -133,12 +134,14 @@ _NESTED: frozenset[type[exp.Expr]] = frozenset(
         exp.Transform,
         exp.ArrayConcat,
         exp.Concat,
+        exp.DPipe,
     }
 )
 TEXTS: frozenset[type[exp.Expr]] = frozenset(
     {exp.Contains, exp.EndsWith, exp.Left, exp.Length, exp.Like, exp.MD5, exp.StartsWith, exp.Substring}
 )
-_NUMBERS: frozenset[type[exp.Expr]] = frozenset({exp.Ceil, exp.Floor, exp.Sqrt})
+_LETTERS: frozenset[type[exp.Expr]] = frozenset({exp.Upper, exp.Lower, exp.Trim, exp.Replace})
+_NUMBERS: frozenset[type[exp.Expr]] = frozenset({exp.Ceil, exp.Floor, exp.Round, exp.Sqrt})
 PARTS: dict[type[exp.Expr], str] = {
     exp.Year: "year",
     exp.Month: "month",
@@ -149,6 +152,8 @@ PARTS: dict[type[exp.Expr], str] = {
 }
 FIELDS = {name.upper(): part for part, name in PARTS.items() if part is not exp.Second}
 """Fields that Spark extracts as whole numbers: seconds have a fraction there."""
+FORM = re.compile(r"(%Y|%[mdHMS]strict|[-/:., ])+")
+"""A format of fields that both write alike, as sqlglot reads it."""
 UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _TIMES: frozenset[type[exp.Expr]] = frozenset(
     {
@@ -157,6 +162,8 @@ _TIMES: frozenset[type[exp.Expr]] = frozenset(
         exp.Extract,
         exp.FromTimeZone,
         exp.TimestampTrunc,
+        exp.TimeStrToTime,
+        exp.TimeToStr,
         exp.TsOrDsToDate,
         exp.UnixDate,
         exp.UnixMicros,
@@ -165,11 +172,12 @@ _TIMES: frozenset[type[exp.Expr]] = frozenset(
         *PARTS,
     }
 )
-KNOWN = _STRUCTURE | _OPERATORS | _AGGREGATES | _WINDOWED | _NESTED | TEXTS | _NUMBERS | _TIMES
+KNOWN = _STRUCTURE | _OPERATORS | _AGGREGATES | _WINDOWED | _NESTED | TEXTS | _LETTERS | _NUMBERS | _TIMES
 MACROS = {
     "timestamp_micros": "make_timestamptz",
     "array_repeat": "ls_repeat",
     "get": "ls_get",
+    "octet_length": "ls_bytes",
 }
 """Functions that sqlglot does not know, and what DuckDB has for them."""
 TAKEN: dict[type[exp.Expr], frozenset[str]] = {
@@ -181,7 +189,10 @@ TAKEN: dict[type[exp.Expr], frozenset[str]] = {
     exp.JSONFormat: frozenset({"options"}),
     **dict.fromkeys((exp.Lag, exp.Lead), frozenset({"offset", "default"})),
     exp.Reduce: frozenset({"initial", "merge", "finish"}),
+    exp.Replace: frozenset({"replacement"}),
+    exp.Round: frozenset({"decimals"}),
     exp.Substring: frozenset({"start", "length"}),
+    exp.TimeToStr: frozenset({"format"}),
     exp.TimestampTrunc: frozenset({"unit", "zone"}),
     **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), frozenset({"zone"})),
     exp.VarMap: frozenset({"keys", "values"}),

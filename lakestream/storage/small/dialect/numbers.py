@@ -51,6 +51,17 @@ def _rounded(node: exp.Expr) -> exp.Expr:
     return macro(f"ls_{function}", node.this)
 
 
+def _to_digits(node: exp.Expr) -> exp.Expr:
+    """Round away from zero at a half of what is written of a number, as Spark does."""
+    if kind_of(node.this) == WHOLE:
+        return node.this  # type: ignore[no-any-return]
+    digits = node.args.get("decimals") or exp.Literal.number(0)
+    cut = exp.DataType.build(f"DECIMAL(38, {digits.name})", dialect="duckdb")
+    number = checked(node.this, "ls_double")
+    text = exp.cast(exp.TryCast(this=exp.cast(number.copy(), "VARCHAR"), to=cut), "VARCHAR")
+    return macro("ls_rounded", number, exp.cast(text, "DOUBLE"))
+
+
 def _root(node: exp.Expr) -> exp.Expr:
     return macro("sqrt", exp.cast(checked(node.this, "ls_number"), "DOUBLE"))
 
@@ -125,5 +136,6 @@ REWRITES: Rewrites = {
     exp.IntDiv: _whole_quotient,
     exp.Literal: _whole,
     **dict.fromkeys((exp.Floor, exp.Ceil), _rounded),
+    exp.Round: _to_digits,
     exp.Sqrt: _root,
 }

@@ -24,6 +24,7 @@ from lakestream.storage.small.rewritten import DuckQuery, marked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+_WEEK_YEAR = re.compile(r"(?i:date_format)\([^']*'[^']*Y")
 _ARRAY_SIZE = re.compile(r"\barray_size\b", re.IGNORECASE)
 
 
@@ -35,6 +36,8 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
     """
     if _ARRAY_SIZE.search(text):
         raise NotExactError("array_size(), which is read as size() is, and is NULL of no list")
+    if _WEEK_YEAR.search(text):
+        raise NotExactError("years of weeks, which are read as years are")
     try:
         query = parse_one(text, dialect="spark")
     except (SqlglotError, RecursionError) as error:

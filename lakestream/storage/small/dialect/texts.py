@@ -92,9 +92,28 @@ def _of_texts(node: exp.Expr) -> exp.Expr:
 
 
 def _concatenated(node: exp.Expr) -> exp.Expr:
-    values = [*node.expressions] if isinstance(node, exp.Concat) else [node.this, *node.expressions]
+    listed = [node.expression] if isinstance(node, exp.DPipe) else node.expressions
+    values = [*listed] if isinstance(node, exp.Concat) else [node.this, *listed]
     first, *others = map(_piece, values)
     return joined(first, *others or [exp.Literal.string("")])
+
+
+def _of_letters(node: exp.Expr) -> exp.Expr:
+    """Have letters be those of ASCII, which both have in capitals and small ones alike."""
+    node.set("this", macro("ls_ascii", _text(node.this)))
+    return node
+
+
+def _trimmed(node: exp.Expr) -> exp.Expr:
+    """Take off spaces, and no other blanks."""
+    names = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+    return macro(names.get(node.text("position"), "trim"), _text(node.this), exp.Literal.string(" "))
+
+
+def _replaced(node: exp.Expr) -> exp.Expr:
+    node.set("this", _text(node.this))
+    node.set("replacement", node.args.get("replacement") or exp.Literal.string(""))
+    return node
 
 
 def _piece(value: exp.Expr) -> exp.Expr:
@@ -108,5 +127,8 @@ REWRITES: Rewrites = {
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.In), _compared),
     **dict.fromkeys(TEXTS, _of_text),
     **dict.fromkeys((exp.If, exp.Case, exp.Array, exp.Coalesce, exp.Greatest, exp.Least), _of_texts),
-    **dict.fromkeys((exp.Concat, exp.ArrayConcat), _concatenated),
+    **dict.fromkeys((exp.Upper, exp.Lower), _of_letters),
+    exp.Trim: _trimmed,
+    exp.Replace: _replaced,
+    **dict.fromkeys((exp.Concat, exp.DPipe, exp.ArrayConcat), _concatenated),
 }

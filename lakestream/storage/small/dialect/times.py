@@ -69,9 +69,10 @@ def _extracted(node: exp.Expr) -> exp.Expr:
     return _part(FIELDS[node.name.upper()](this=node.expression.copy()))
 
 
-def _day(node: exp.Expr) -> exp.Expr:
-    day: exp.Expr = node.this
-    return day
+def _written(node: exp.Expr) -> exp.Expr:
+    """Return date_format() of a time, in a format of DuckDB's."""
+    form = node.args["format"].name.replace("strict", "")
+    return macro("ls_formatted", _naive(node.this.this), exp.Literal.string(form))
 
 
 def _cut(node: exp.Expr) -> exp.Expr:
@@ -91,7 +92,7 @@ REWRITES: Rewrites = {
     exp.UnixMicros: _micros,
     **dict.fromkeys((exp.Add, exp.Sub), _shifted),
     exp.UnixMillis: _millis,
-    exp.TsOrDsToDate: _day,
+    exp.TimeToStr: _written,
     exp.TimestampTrunc: _cut,
     **dict.fromkeys((exp.AtTimeZone, exp.FromTimeZone), _in_zone),
     **dict.fromkeys(PARTS, _part),
