@@ -21,6 +21,7 @@ from lakestream.compute.unknown import FUNCTIONS
 from lakestream.engine.base.names import TBNAME, Names, visible_columns
 from lakestream.engine.base.refused import failed, java_errors, refused, spark_errors
 from lakestream.engine.base.result import Result
+from lakestream.engine.planning.planner import table_size
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
 from lakestream.language.common.allowed import foreign_calls, names_of
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
@@ -31,7 +32,7 @@ from lakestream.language.expressions.parsing import TURNED, parse_expression, pl
 from lakestream.language.folders import UNTOLD, told_text
 from lakestream.language.quoting import delta_name, delta_text, quoted, quoted_text
 from lakestream.storage.columns.meant import text_folders
-from lakestream.storage.delta import delete_where, edited_by_spark, read_spark, update_where
+from lakestream.storage.delta import are_apart, delete_where, edited_by_spark, read_spark, update_where
 from lakestream.storage.rows.reading import timestamp_literal
 from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
 from lakestream.storage.sessions.session import check_error
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import Column, TableInfo
     from lakestream.storage.tables.table import Table
+
+
+_NESTED = (">", "variant")
+"""How types end that are not looked at."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +75,14 @@ class _Where:
 class RowChanges:
     """Changes rows of the tables of one lake; ``now_us`` is what NOW stands for.
 
-    What delta-rs computes otherwise than a query is done by ``spark``, which is called then.
+    What delta-rs computes otherwise than a query is done by ``spark``, which is called then, and so is what
+    makes rows equal to others, which tables up to ``small_bytes`` are looked at for.
     """
 
     catalog: Catalog
     zone: str
     now_us: int
+    small_bytes: int
     spark: Callable[[], SparkSession]
 
     def delete(self, statement: model.Delete, database: str) -> Result:
@@ -94,7 +101,7 @@ class RowChanges:
             where.info.column(name).name: self._read(fragment, where.info)
             for name, fragment in statement.assignments
         }
-        if self._is_alike(where, columns):
+        if self._is_alike(where, columns) and self._stay_apart(where.info, columns):
             assignments = {
                 name: self._assigned(said, where.info, where.info.column(name))
                 for name, said in columns.items()
@@ -123,6 +130,19 @@ class RowChanges:
             isinstance(said.tree, exp.Literal) or is_alike(said.tree, kinds, name)
             for name, said in columns.items()
         )
+
+    def _stay_apart(self, info: TableInfo, columns: Mapping[str, _Said]) -> bool:
+        """Return whether rows stay different from others when columns are set.
+
+        Of a row that becomes equal to another one, delta-rs tells the change feed no more than what it was.
+        """
+        if info.key and not {*info.key} & {*columns}:
+            return True
+        table = self._table(info)
+        if table_size(table, table.version).bytes > self.small_bytes:
+            return False
+        rest = [column for column in info.columns if column.name not in columns]
+        return are_apart(table, [column.name for column in rest if not column.type.endswith(_NESTED)])
 
     def _predicate(self, where: _Where) -> str | None:
         only, of = where.subtable, where.of

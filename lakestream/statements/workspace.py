@@ -315,7 +315,13 @@ class Workspace:
         from lakestream.engine.base.instants import to_micros
         from lakestream.statements.changes import RowChanges
 
-        return RowChanges(self.catalog, self.timezone, to_micros(self.clock.now()), lambda: self.session)
+        return RowChanges(
+            self.catalog,
+            self.timezone,
+            to_micros(self.clock.now()),
+            self.settings.small_bytes,
+            lambda: self.session,
+        )
 
     def runs_tree(self) -> bool:
         """Return whether the tree may have something due: a lake without definitions need not load it."""

@@ -36,6 +36,7 @@ from lakestream.storage.writes.edits import (
     lies_behind,
     update_where,
 )
+from lakestream.storage.writes.keys import are_apart
 from lakestream.storage.writes.owed import Owed, owe
 from lakestream.storage.writes.upkeep import Rules, Upkeep, compact, keep_up, retention, shorten_log
 from lakestream.storage.writes.written import Written, written_of
@@ -57,6 +58,7 @@ __all__ = [
     "align",
     "append",
     "appended_spark",
+    "are_apart",
     "arrivals_arrow",
     "arrivals_spark",
     "capabilities",

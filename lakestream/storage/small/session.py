@@ -53,8 +53,6 @@ _MET = re.compile(
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
 )
 """A check of a type that is met, where plans show it as it is written: in conditions on groups."""
-_EMPTY = '"EMPTY_RESULT"'
-"""A part of a plan that no row comes out of: what was to look at its types is gone, and these are anything."""
 _MADE = re.compile(r"\bnull as (decimal|float)\b", re.IGNORECASE)
 """A column of a type that is only passed on, which nothing is in."""
 _ENDED = re.compile(
@@ -346,7 +344,7 @@ class SmallSession:
         self.connection.execute(f"PREPARE {prepared.name} AS ({sql}) LIMIT {self.room.rows + 1}")
         # What a macro says of types that are on no list is folded away where they are, even without a row.
         explained = self.connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared.name}").fetchall()
-        is_lost = any(_EMPTY in plan for _, plan in explained) and LOOK_AT_TYPES.search(sql)
+        is_lost = LOOK_AT_TYPES.search(sql) and any(_is_of_nothing(plan) for _, plan in explained)
         if is_lost or any(TYPES in _MET.sub("", plan) for _, plan in explained):
             self.connection.execute(f"DEALLOCATE {prepared.name}")
             raise NotExactError("types that are not on the list")
@@ -357,6 +355,14 @@ class SmallSession:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
         raise NotThereError(f"SparkSession.{name}")
+
+
+def _is_of_nothing(plan: str) -> bool:
+    """Return whether DuckDB knows that there is no row: what was to look at types is gone from the plan."""
+    [node] = json.loads(plan)
+    while len(node["children"]) == 1:
+        [node] = node["children"]
+    return bool(node["name"] == "EMPTY_RESULT")
 
 
 def _refusal(error: Exception) -> Exception:

@@ -50,6 +50,12 @@ def meets_keys(table: Table, rows: pa.Table, key: Sequence[str], time_column: st
     return bool(pc.max(both["count_all"]).as_py() > 1)
 
 
+def are_apart(table: Table, columns: Sequence[str]) -> bool:
+    """Return whether no two rows of a table have equal values, NULL being equal to NULL, in some columns."""
+    rows = read_arrow(table, columns=list(columns)) if columns else None
+    return rows is not None and _distinct(compared(rows, columns), columns).num_rows == rows.num_rows
+
+
 def compared(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the key of rows as SQL compares it: Arrow's groups take 0.0 and -0.0 for two."""
     import pyarrow as pa
