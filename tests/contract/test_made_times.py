@@ -200,7 +200,7 @@ def test_queries_see_the_time_and_statements_tell_of_it(world: World) -> None:
     described = {row[0]: row[1:3] for row in lake.sql("DESCRIBE t").fetchall()}
     by = world.form.by.partition(" AS ")[0]
     assert described[world.form.name] == ("TIMESTAMP", f"EVENT TIME BY {by}")
-    asked = f"{name} >= '2025-03-30 00:59:01' AND {name} < '2025-03-30 01:00:00'"
+    asked = f"{name} >= '2025-03-30 00:59:01Z' AND {name} < '2025-03-30 01:00:00Z'"
     assert lake.sql(f"SELECT v FROM t WHERE {asked} ORDER BY v").fetchall() == [(1,), (12,), (13,), (47,)]
     assert lake.sql(f"SELECT min({name}) AS t, count(*) AS n FROM t").fetchall() == [(START, 6)]
     assert lake.sql(f"SELECT v FROM t WHERE {name} IS NULL").fetchall() == [(-1,)]

@@ -199,4 +199,3 @@ SELECT i AS a, s AS A FROM t;
 SELECT * FROM t JOIN q ON i = k JOIN (SELECT 9 AS z, 'a' AS s) AS w USING (s);
 SELECT w.* FROM t JOIN (SELECT 9 AS z, 'a' AS s) AS w USING (s);
 SELECT x FROM (SELECT min(CASE WHEN n > 1 THEN sym END) AS x, concat('a', 'x') AS a FROM t JOIN q ON i = k GROUP BY concat('a', 'x')) WHERE a IN ('a', 'b');
-SELECT x FROM (SELECT min(CAST('12' AS TIMESTAMP)) AS x, 'ax' AS a FROM t GROUP BY 'ax') WHERE a = 'a';

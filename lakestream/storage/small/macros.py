@@ -175,11 +175,6 @@ def _uses(head: str, body: str) -> int:
     return max(len(re.findall(rf"\b{name}\b", body)) for name in arguments)
 
 
-LOOK_AT_TYPES = re.compile(
-    rf"\b({'|'.join(head.partition('(')[0] for head, body in _MACROS.items() if TYPES in body)})\(",
-    re.IGNORECASE,
-)
-"""A call of a macro that fails by the types of a query."""
 USES = {head.partition("(")[0]: _uses(head, body) for head, body in _MACROS.items()}
 """How often each macro has an argument planned."""
 _HEADS = {head.partition("(")[0]: head for head in _MACROS}

@@ -18,7 +18,7 @@ from lakestream.errors import BusyError
 from lakestream.language.quoting import delta_name
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.small.exact import NotExactError, NotThereError
-from lakestream.storage.small.macros import LOOK_AT_TYPES, TYPES, Macros
+from lakestream.storage.small.macros import TYPES, Macros
 from lakestream.storage.small.rewritten import rewritten
 from lakestream.storage.tables.table import first_line
 
@@ -343,9 +343,8 @@ class SmallSession:
         prepared = _Prepared(f"q{next(self._number)}")
         self.connection.execute(f"PREPARE {prepared.name} AS ({sql}) LIMIT {self.room.rows + 1}")
         # What a macro says of types that are on no list is folded away where they are, even without a row.
-        explained = self.connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared.name}").fetchall()
-        is_lost = LOOK_AT_TYPES.search(sql) and any(_is_of_nothing(plan) for _, plan in explained)
-        if is_lost or any(TYPES in _MET.sub("", plan) for _, plan in explained):
+        explained = self.connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared.name}")
+        if any(TYPES in _MET.sub("", plan) for _, plan in explained.fetchall()):
             self.connection.execute(f"DEALLOCATE {prepared.name}")
             raise NotExactError("types that are not on the list")
         return prepared
@@ -355,14 +354,6 @@ class SmallSession:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
         raise NotThereError(f"SparkSession.{name}")
-
-
-def _is_of_nothing(plan: str) -> bool:
-    """Return whether DuckDB knows that there is no row: what was to look at types is gone from the plan."""
-    [node] = json.loads(plan)
-    while len(node["children"]) == 1:
-        [node] = node["children"]
-    return bool(node["name"] == "EMPTY_RESULT")
 
 
 def _refusal(error: Exception) -> Exception:

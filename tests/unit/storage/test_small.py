@@ -708,13 +708,3 @@ def test_a_result_that_is_not_spark_s_is_let_go_of(query: str) -> None:
         prepared = session.connection.execute("SELECT count(*) FROM duckdb_prepared_statements()").fetchall()
         assert prepared == [(0,)]
     session.close()
-
-
-def test_types_are_not_believed_where_no_row_is_left_to_look_at(session: SmallSession) -> None:
-    session.register("few", pa.table({"n": pa.array([7], pa.int64()), "s": ["a"]}))
-    assert session.sql("SELECT n, s FROM few WHERE 1 = 0").toArrow().schema.types == [pa.int64(), pa.string()]
-    grouped = (
-        "SELECT min(CAST(s AS TIMESTAMP)) AS m, concat('a', 'x') AS a FROM few GROUP BY concat('a', 'x')"
-    )
-    with pytest.raises(NotExactError):
-        session.sql(f"SELECT m FROM ({grouped}) WHERE a = 'a'").toArrow()
