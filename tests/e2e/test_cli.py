@@ -160,13 +160,13 @@ BAD_CALLS: list[tuple[list[str], dict[str, str | None], int, str]] = [
     (["init", "/tmp/100%"], {}, 66, "error[BAD_PATH]"),
     (["init", "/proc/lake"], {}, 66, "error[LAKE_NOT_WRITABLE]"),
     (
-        ["--lake", "{lake}", "sql", "SELECT upper('a')"],
+        ["--lake", "{lake}", "sql", "SELECT initcap('a')"],
         {"PATH": "/nowhere"},
         69,
         "error[JAVA_MISSING]",
     ),
     (
-        ["--lake", "{lake}", "sql", "SELECT upper('a')"],
+        ["--lake", "{lake}", "sql", "SELECT initcap('a')"],
         {"LAKESTREAM_JARS": "/usr"},
         69,
         "error[JARS_MISSING]",

@@ -101,12 +101,34 @@ def _clauses(reader: Reader, name: TableName) -> _Clauses:
     while not reader.sees("AS"):
         clause = next((one for one in _READERS if reader.sees(*one.split())), None)
         if clause is None:
+            _refuse_other(reader)
             raise reader.unexpected("AS or a clause of CREATE MATERIALIZED VIEW", (*_READERS, "AS"))
         if clause in seen:
             raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
         seen.add(clause)
         _READERS[clause](reader, found)
     return found
+
+
+_OTHERS = {
+    "CLUSTER BY": ("CLUSTER BY", "PARTITIONED BY"),
+    "TBLPROPERTIES": ("TBLPROPERTIES", ""),
+    "SCHEDULE": ("SCHEDULE", "views are refreshed as streams tick: `lakestream run`, or the daemon"),
+    "TRIGGER ON UPDATE": ("TRIGGER ON UPDATE", "views are refreshed as streams tick, each change at once"),
+    "WITH": ("a filter of rows", "a condition in the query"),
+    "DEFAULT COLLATION": ("DEFAULT COLLATION", ""),
+    "BUILD": ("BUILD", "the next run computes the view"),
+}
+"""Clauses of CREATE MATERIALIZED VIEW elsewhere (Databricks), and what stands in their place."""
+
+
+def _refuse_other(reader: Reader) -> None:
+    if reader.sees_symbol("("):
+        hint = "the query names them: SELECT … AS a"
+        raise reader.error("NOT_SUPPORTED", "a list of columns of a view is not supported", hint=hint)
+    for words, (clause, instead) in _OTHERS.items():
+        if reader.sees(*words.split()):
+            raise reader.error("NOT_SUPPORTED", f"{clause} of a view is not supported", hint=instead)
 
 
 def _partitioned_by(reader: Reader, found: _Clauses) -> None:
