@@ -131,7 +131,7 @@ def code(use):
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 lake = Lake("lake", spark=spark)
 lake.sql("CREATE TABLE t (ts TIMESTAMP, n INT)")
-print(code(lambda: lake.sql("SELECT initcap('a')")), code(lambda: lake.spark), code(lambda: Lake("lake").spark))
+print(code(lambda: lake.sql("SELECT hex('a')")), code(lambda: lake.spark), code(lambda: Lake("lake").spark))
 spark.stop()
 print(code(lambda: lake.spark), code(lambda: Lake("lake", spark=spark)), code(lake.close))
 print(code(lambda: Lake("lake").spark))

@@ -199,3 +199,5 @@ SELECT i AS a, s AS A FROM t;
 SELECT * FROM t JOIN q ON i = k JOIN (SELECT 9 AS z, 'a' AS s) AS w USING (s);
 SELECT w.* FROM t JOIN (SELECT 9 AS z, 'a' AS s) AS w USING (s);
 SELECT x FROM (SELECT min(CASE WHEN n > 1 THEN sym END) AS x, concat('a', 'x') AS a FROM t JOIN q ON i = k GROUP BY concat('a', 'x')) WHERE a IN ('a', 'b');
+SELECT 'a' AS x, max(i) AS m FROM t WHERE i > 100 GROUP BY ALL;
+SELECT 'a' AS x, s, max(i) AS m FROM t GROUP BY ALL;

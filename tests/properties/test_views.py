@@ -184,8 +184,8 @@ def test_group_by_all_goes_by_the_keys_that_it_stands_for(lake: Lake) -> None:
         ("SELECT site FROM sites LIMIT 1", "a LIMIT (instead: row_number() OVER"),
         ("SELECT max(most) AS n FROM sites", "can be taken back exactly (instead: GROUP BY, or PARTITION"),
         (
-            "SELECT r.factor FROM sites s RIGHT JOIN regions r ON r.region = s.region",
-            "(instead: LEFT JOIN with",
+            "SELECT r.factor FROM sites s FULL JOIN regions r ON r.region = s.region",
+            "(instead: LEFT JOIN, and the rows",
         ),
         ("SELECT site FROM sites EXCEPT SELECT site FROM meters", "(instead: DISTINCT rows with NOT EXISTS"),
         ("SELECT region, count(*) AS n FROM sites GROUP BY ROLLUP (region)", "(instead: a GROUP BY for each"),

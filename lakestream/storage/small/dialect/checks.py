@@ -260,7 +260,7 @@ def _of_all(select: exp.Expr | None) -> None:
     """Refuse GROUP BY ALL but where it is what is given: DuckDB adds what HAVING and ORDER BY name."""
     items = select.expressions if isinstance(select, exp.Select) else []
     named = select is not None and any(select.args.get(name) for name in ("having", "order", "qualify"))
-    if named or not any(item.find(exp.Column) for item in items):
+    if named or not any(item.find(exp.Column) and not item.find(exp.AggFunc) for item in items):
         raise NotExactError("GROUP BY ALL beside other names")
 
 
