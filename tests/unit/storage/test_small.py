@@ -708,3 +708,13 @@ def test_a_result_that_is_not_spark_s_is_let_go_of(query: str) -> None:
         prepared = session.connection.execute("SELECT count(*) FROM duckdb_prepared_statements()").fetchall()
         assert prepared == [(0,)]
     session.close()
+
+
+@pytest.mark.parametrize("form", ["YYYY-MM-dd", "Y", "yyyy-ww", "MMM", "SSS", "%Y"])
+def test_formats_that_are_read_otherwise_are_left_to_spark(session: SmallSession, form: str) -> None:
+    session.register("days", pa.table({"d": pa.array([date(2025, 12, 31)], pa.date32())}))
+    plain = session.sql("SELECT date_format(d, 'yyyy-MM-dd') AS x FROM days").toArrow()
+    assert plain["x"].to_pylist() == ["2025-12-31"]
+    for quote in "'", '"':
+        with pytest.raises(NotExactError, match="format"):
+            session.sql(f"SELECT date_format(d, {quote}{form}{quote}) AS x FROM days")

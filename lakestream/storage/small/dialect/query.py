@@ -24,7 +24,10 @@ from lakestream.storage.small.rewritten import DuckQuery, marked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-_WEEK_YEAR = re.compile(r"(?i:date_format)\([^']*'[^']*Y")
+
+_FORMATS = re.compile(r"date_format", re.IGNORECASE)
+_WEEK_YEAR = re.compile(r"""['"][^'"Y]*+Y""")
+"""What may be a format with the year of a week, which is read as the year is."""
 _ARRAY_SIZE = re.compile(r"\barray_size\b", re.IGNORECASE)
 
 
@@ -36,8 +39,8 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
     """
     if _ARRAY_SIZE.search(text):
         raise NotExactError("array_size(), which is read as size() is, and is NULL of no list")
-    if _WEEK_YEAR.search(text):
-        raise NotExactError("years of weeks, which are read as years are")
+    if _FORMATS.search(text) and _WEEK_YEAR.search(text):
+        raise NotExactError("a format that may have years of weeks")
     try:
         query = parse_one(text, dialect="spark")
     except (SqlglotError, RecursionError) as error:
