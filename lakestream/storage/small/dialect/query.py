@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FORMATS = re.compile(r"date_format", re.IGNORECASE)
-_WEEK_YEAR = re.compile(r"""['"][^'"Y]*+Y""")
+_WEEK_YEAR = re.compile(r"YY|[^A-Z]Y[^A-Z]|[dMHms]Y")
 """What may be a format with the year of a week, which is read as the year is."""
 _ARRAY_SIZE = re.compile(r"\barray_size\b", re.IGNORECASE)
 
