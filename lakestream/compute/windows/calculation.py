@@ -40,6 +40,7 @@ from lakestream.language.expressions.meaning import functions_in_spark, interval
 from lakestream.language.expressions.parsing import (
     column_names,
     conjuncts,
+    is_of_a_column,
     is_star_over_shared,
     own_nodes,
     parse_query,
@@ -231,10 +232,7 @@ def _keep_names(written: exp.Query, rewritten: exp.Query) -> None:
 
 
 def _has_a_name(item: exp.Expr) -> bool:
-    of = item
-    while isinstance(of, exp.Dot):
-        of = of.this
-    return isinstance(of, exp.Column) or isinstance(item, (exp.Alias, exp.Aliases, exp.Star))
+    return is_of_a_column(item) or isinstance(item, (exp.Alias, exp.Aliases, exp.Star))
 
 
 def _is_generator(item: exp.Expr) -> bool:
@@ -272,9 +270,7 @@ class _Rewriter:
         self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         for select in leaves(query):
             if any(stands_for_columns(item) for item in select.selects):
-                relation = self._rows_of(_only_source(select))
-                listed = [self._expanded(select, item, relation) for item in select.selects]
-                select.set("expressions", [item.copy() for items in listed for item in items])
+                select.set("expressions", [item.copy() for item in self._results(select)])
         return query
 
     def with_whole_orders(self, query: exp.Query) -> exp.Query:
@@ -289,25 +285,30 @@ class _Rewriter:
 
     def _shown(self, select: exp.Select) -> list[exp.Expr] | None:
         """Return the results of a select with those of its stars; None where Spark alone knows them."""
-        relation = self._rows_of(_only_source(select))
         try:
-            return [one for item in select.selects for one in self._expanded(select, item, relation)]
+            return self._results(select)
         except StatementError:
             return None
+
+    def _results(self, select: exp.Select) -> list[exp.Expr]:
+        relation = self._rows_of(_only_source(select))
+        return [one for item in select.selects for one in self._expanded(select, item, relation)]
 
     def _expanded(self, select: exp.Select, item: exp.Expr, relation: Relation | None) -> list[exp.Expr]:
         """Return what a result stands for; ``relation`` is the only one that the select reads."""
         if starred(item) is not None:
             if relation is None:
-                raise self._star_unknown(item, "* of a function stands for the columns of one table")
+                raise _star_unknown(
+                    self.fragment, item, "* of a function stands for the columns of one table"
+                )
             return _of_columns(item, relation)
         if star_of(item) is None:
             return [item]
         try:
             shown = columns_of_star(select, item, self._columns_of)
         except UnknownColumnsError as unknown:
-            raise self._star_unknown(
-                item, f"the columns that * stands for are not known: {unknown}"
+            raise _star_unknown(
+                self.fragment, item, f"the columns that * stands for are not known: {unknown}"
             ) from None
         except NoSuchError as error:
             raise StatementError(
@@ -322,10 +323,6 @@ class _Rewriter:
         if is_group and (select.args.get("group") or aggregates(select.selects)):
             return [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
         return columns
-
-    def _star_unknown(self, item: exp.Expr, message: str) -> StatementError:
-        place = place_in(self.fragment, item)
-        return StatementError("COLUMN_NAME_MISSING", message, hint="name the columns", place=place)
 
     def _columns_of(self, node: exp.Expr) -> tuple[str, ...] | None:
         """Return the columns of a table that a query names; None where it is none of the lake's."""
@@ -680,6 +677,11 @@ def _query_order(select: exp.Select) -> RowOrder | None:
         return None
     first = inner.selects[0].alias_or_name
     return RowOrder(exp.column(first, quoted=True), ()) if first and first != "*" else None
+
+
+def _star_unknown(fragment: Fragment, item: exp.Expr, message: str) -> StatementError:
+    place = place_in(fragment, item)
+    return StatementError("COLUMN_NAME_MISSING", message, hint="name the columns", place=place)
 
 
 def _only_source(select: exp.Select) -> exp.Expr | None:

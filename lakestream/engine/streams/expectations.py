@@ -87,9 +87,7 @@ def _over_results(fragment: Fragment, shape: OutputShape, zone: str) -> str:
         return found
 
     times = {column.name.lower() for column in shape.columns if column.type == "timestamp"}
-    tree = in_spark(
-        parse_expression(fragment), Meaning(zone), fragment, lambda column: column.name.lower() in times
-    )
+    tree = in_spark(parse_expression(fragment), Meaning(zone), fragment, times)
     return str(tree.transform(resolve).sql("spark"))
 
 

@@ -88,7 +88,5 @@ def row_expression(fragment: Fragment, source: Source, zone: str) -> str:
         return found
 
     times = TIME_PSEUDO_COLUMNS | {one.name.lower() for one in source.info.columns if one.type == "timestamp"}
-    tree = in_spark(
-        parse_expression(fragment), Meaning(zone), fragment, lambda column: column.name.lower() in times
-    )
+    tree = in_spark(parse_expression(fragment), Meaning(zone), fragment, times)
     return str(tree.transform(resolve).sql("spark"))

@@ -86,9 +86,7 @@ def _conditions(stream: Stream, columns: tuple[ResultColumn, ...]) -> tuple[str,
                 return exp.column(column.name, quoted=True)
             return exp.Var(this=f"CAST(NULL AS {column.type})")
 
-        tree = in_spark(
-            parse_expression(fragment), meaning, fragment, lambda column: column.name.lower() in times
-        )
+        tree = in_spark(parse_expression(fragment), meaning, fragment, times)
         return str(tree.transform(resolve).sql("spark"))
 
     return f"coalesce({over('columns')}, false)", f"coalesce({over('nothing')}, false)"

@@ -16,22 +16,20 @@ from lakestream.language.expressions.parsing import place_in
 from lakestream.language.reading.durations import read_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Collection, Mapping
 
     from lakestream.language.model import Fragment
 
 
-def in_spark(
-    tree: exp.Expr, meaning: Meaning, fragment: Fragment, is_time: Callable[[exp.Column], bool] | None = None
-) -> exp.Expr:
+def in_spark(tree: exp.Expr, meaning: Meaning, fragment: Fragment, times: Collection[str] = ()) -> exp.Expr:
     """Return a fragment's tree, changed in place, in Spark SQL: its functions of one row, its durations.
 
-    To be done once. ``is_time`` tells the columns that are instants; constants beside one are times too.
-    Raises as :func:`functions_in_spark`.
+    To be done once. ``times`` are the columns that are instants, in lower case: constants beside one are
+    times too. Raises as :func:`functions_in_spark`.
     """
     tree = functions_in_spark(tree, meaning, fragment)
-    if is_time is not None and not fragment.spark:
-        times_beside(tree.walk(), is_time, meaning)
+    if times and not fragment.spark:
+        times_beside(tree.walk(), lambda column: column.name.lower() in times, meaning)
     return intervals_in_spark(tree)
 
 

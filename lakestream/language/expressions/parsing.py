@@ -143,6 +143,13 @@ def starred(item: exp.Expr) -> str | None:
     return None
 
 
+def is_of_a_column(item: exp.Expr) -> bool:
+    """Return whether a result is a column, or a field within one: it has the name of what stands last."""
+    while isinstance(item, exp.Dot):
+        item = item.this
+    return isinstance(item, exp.Column)
+
+
 def is_star_over_shared(select: exp.Select) -> bool:
     """Return whether a star stands for columns that two tables share: Spark puts these first."""
     is_shared = any(

@@ -87,7 +87,6 @@ _MACROS = {
     "ls_int_div(a, b)": "CAST(a AS BIGINT) // CAST(b AS BIGINT)",
     "ls_floor(x)": _rounded("floor"),
     "ls_ceil(x)": _rounded("ceil"),
-    # Without a zone, days are those of the proleptic calendar, which Spark's are; its zone is UTC.
     # Of numbers that large nothing is behind the point.
     "ls_rounded(x, y)": "CASE WHEN abs(x) < 1e16 THEN y ELSE x END",
     "ls_ascii(x)": "CASE WHEN strlen(x) <> length(x) THEN ls_fail('letters beyond ASCII') ELSE x END",
@@ -96,6 +95,7 @@ _MACROS = {
         "CASE WHEN year(x) BETWEEN 1583 AND 9999 OR x IS NULL THEN strftime(x, form) "
         "ELSE ls_fail('a year of another calendar') END"
     ),
+    # Without a zone, days are those of the proleptic calendar, which Spark's are; its zone is UTC.
     "ls_naive(x)": "make_timestamp(epoch_us(x))",
     "ls_cut(unit, x)": "make_timestamptz(epoch_us(CAST(date_trunc(unit, ls_naive(x)) AS TIMESTAMP)))",
     "ls_day(x)": "CAST(ls_naive(x) AS DATE)",

@@ -75,8 +75,8 @@ def _cast(node: exp.Expr) -> exp.Expr:
     if kind.this in _INTEGERS:
         return exp.Cast(this=_without_fraction(value), to=kind)
     check = _CASTS[kind.this]
-    is_written = kind.this in INSTANTS and value.is_string and _INSTANT.fullmatch(value.name)
-    value = exp.cast(_in_full(value), "TIMESTAMPTZ") if is_written else checked(value, check)
+    written = _INSTANT.fullmatch(value.name) if kind.this in INSTANTS and value.is_string else None
+    value = exp.cast(_in_full(written), "TIMESTAMPTZ") if written else checked(value, check)
     if kind.this is exp.DataType.Type.DATE:
         value = macro("ls_day", value)
     return value if len(CHECKS[check]) == 1 else exp.Cast(this=value, to=kind)
@@ -105,8 +105,8 @@ def _without_fraction(value: exp.Expr) -> exp.Expr:
     return value if kind in (WHOLE, TRUTH, NULL) else macro("ls_integral", value)
 
 
-def _in_full(written: exp.Expr) -> exp.Expr:
-    day, minute, second, zone = _INSTANT.fullmatch(written.name).groups()  # type: ignore[union-attr]
+def _in_full(written: re.Match[str]) -> exp.Expr:
+    day, minute, second, zone = written.groups()
     return exp.Literal.string(f"{day} {minute or '00:00'}{second or ':00'}{zone or '+00'}")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from lakestream.language.expressions.parsing import is_of_a_column
 from lakestream.storage.small.dialect.casts import INSTANTS
 from lakestream.storage.small.dialect.checks import check, no_cast_to_decimals, of_one_order
 from lakestream.storage.small.dialect.rewriting import in_words_of_duckdb
@@ -137,10 +138,7 @@ _HALF = ("SEMI", "ANTI")
 
 
 def _is_named(item: exp.Expr) -> bool:
-    of = item
-    while isinstance(of, exp.Dot):
-        of = of.this
-    is_one = isinstance(of, exp.Column) or isinstance(item, (exp.Alias, exp.Star, exp.Explode))
+    is_one = is_of_a_column(item) or isinstance(item, (exp.Alias, exp.Star, exp.Explode))
     return is_one or (isinstance(item, exp.Aliases) and _keeps_names(item))
 
 
