@@ -276,6 +276,11 @@ class RefireClosed(_LatePolicy):
     counts_rewritten: bool = False
     expires_closed = True
 
+    @property
+    def delete_recalc(self) -> bool:
+        """Whether a deleted row makes its windows fire again: where a rewritten one does."""
+        return not self.counts_rewritten
+
 
 @dataclass(frozen=True)
 class IgnoreClosed(_LatePolicy):
@@ -295,6 +300,11 @@ class IgnoreClosed(_LatePolicy):
     def follows_updates(self) -> bool:
         """Whether updates recalculate windows though late rows do not."""
         return self.rewritten is Rewritten.FOLLOWED
+
+    @property
+    def delete_recalc(self) -> bool:
+        """Whether a deleted row makes its windows fire again: where a rewritten one does."""
+        return self.follows_updates
 
 
 @dataclass(frozen=True)

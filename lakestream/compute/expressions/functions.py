@@ -7,13 +7,16 @@ Where rows have an order, it is that of time; among rows of equal time the small
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
+from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.aggregates import is_aggregate
-from lakestream.language.common.templates import made
+from lakestream.language.common.query_clauses import SLICES, group_keys
+from lakestream.language.common.templates import made, put_in_place
+from lakestream.language.expressions.parsing import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +102,8 @@ def _name(node: exp.Expr) -> str:
 def _arguments(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Anonymous):
         return list(node.expressions)
-    return [value for value in (node.this, node.args.get("quantile")) if isinstance(value, exp.Expr)]
+    given = (node.this, node.args.get("quantile"), *node.expressions)
+    return [value for value in given if isinstance(value, exp.Expr)]
 
 
 def _expect(name: str, arguments: list[exp.Expr], low: int, high: int) -> None:
@@ -131,6 +135,62 @@ def _extreme(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> ex
         "min_by" if name.startswith("first") else "max_by", value.copy(), _ordered(name, order).key(value)
     )
     return picked if name.endswith("_row") else _not_null(picked, value)
+
+
+def pick_beside(select: exp.Select, order: RowOrder, columns: frozenset[str]) -> None:
+    """Give plain columns beside a selection the values of the row that it selects (TDengine).
+
+    There must be one selection only: ``max``, ``min``, ``first``, ``last`` and their like. Of rows with
+    equal values the earliest counts. Only ``columns`` of the rows are meant, and the names of their time,
+    unless they are grouped by; beside several selections a column would be of no one row.
+    """
+    keys = group_keys(select)
+    calls = {text_of(node): node for node in aggregates(select.selects) if _selection(node) is not None}
+    if keys is None or len(calls) != 1 or any(item.find(exp.Window) for item in select.selects):
+        return
+    slices = select.args.get(SLICES)
+    grouped = {text_of(key).lower() for key in [*keys, *(slices.expressions if slices else [])]}
+    known = {name.lower() for name in columns} | TIME_PSEUDO_COLUMNS
+    (selected,) = calls.values()
+    for number, item in enumerate(select.selects, 1):
+        if grouped & {str(number), item.alias_or_name.lower(), text_of(item.unalias()).lower()}:
+            continue
+        own = list(item.walk(prune=lambda n: is_aggregate_call(n) or isinstance(n, _OF_OTHERS)))
+        for column in (node for node in own if isinstance(node, exp.Column)):
+            is_known = known & {part.name.lower() for part in column.parts}
+            if is_known and text_of(column).lower() not in grouped:
+                picked = _of_row_of(selected, column, order)
+                put_in_place(
+                    column, exp.alias_(picked, column.name, quoted=True) if column is item else picked
+                )
+
+
+_OF_OTHERS = (exp.Query, exp.Window)
+
+
+def _selection(node: exp.Expr) -> exp.Expr | None:
+    """Return the call that selects a row, without its FILTER; None for another aggregate."""
+    node = node.this if isinstance(node, exp.Filter) else node
+    return node if _name(node) in _SELECTIONS and len(_arguments(node)) == 1 else None
+
+
+def _of_row_of(selected: exp.Expr, column: exp.Column, order: RowOrder) -> exp.Expr:
+    """Return the aggregate that is the column's value in the row that another aggregate selects."""
+    call_ = cast("exp.Expr", _selection(selected))
+    (value,), name = _arguments(call_), _name(call_)
+    key = order.key(order.time if column.name.lower() in TIME_PSEUDO_COLUMNS else column)
+    if name in ("max", "min"):
+        sign = "-" if name == "max" else ""
+        at = made(f"{sign}unix_micros(CAST(_1 AS TIMESTAMP))", {"_1": order.time})
+        ranks = enumerate((value.copy(), at, key))
+        key = call("struct", *(exp.alias_(part, f"_ls_k{number}") for number, part in ranks))
+    picked = call("min_by" if name in ("min", "first", "first_row") else "max_by", column.copy(), key)
+    found = picked if name.endswith("_row") else _not_null(picked, value)
+    if isinstance(selected, exp.Filter):
+        within = selected.expression.this.copy()
+        both = exp.and_(found.expression.this, within) if isinstance(found, exp.Filter) else within
+        found = exp.Filter(this=picked, expression=exp.Where(this=both))
+    return found
 
 
 def _any(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
@@ -299,7 +359,11 @@ def _raw(sql: str) -> exp.Expr:
 if TYPE_CHECKING:
     _Rule = Callable[[str, list[exp.Expr], RowOrder | None], exp.Expr]
 
+_SELECTIONS = frozenset({"max", "min", "first", "last", "first_row", "last_row"})
+
 _CLASSES: dict[type[exp.Expr], str] = {
+    exp.Max: "max",
+    exp.Min: "min",
     exp.First: "first",
     exp.Last: "last",
     exp.FirstValue: "first",

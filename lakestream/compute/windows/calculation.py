@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from lakestream.compute.expressions.functions import RowOrder, aggregates, call, duration_micros, translate
+from lakestream.compute.expressions.functions import (
+    RowOrder,
+    aggregates,
+    call,
+    duration_micros,
+    pick_beside,
+    translate,
+)
 from lakestream.compute.expressions.inner_windows import cut_rows, has_clauses, rewrite_clauses
 from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS, Timeline
 from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
@@ -353,6 +360,8 @@ class _Rewriter:
             times = _times_in(select, self._rows_of, self.scope.placeholders)
             times_beside(own_nodes(select), times.__contains__, Meaning(self.scope.zone))
         order = _row_order(relation) if relation else None
+        if relation is not None and order is not None and relation.order is None and not self.fragment.spark:
+            pick_beside(select, order, frozenset(relation.columns))
         for node in list(own_nodes(select)):
             self._pseudo_column(node, relation)
         # Innermost first: what is put in a function's place is made of its arguments.
@@ -698,7 +707,11 @@ def _times_in(
     sources = [part.this for part in parts if part is not None]
     read = {source.alias_or_name.lower(): rows_of(source) for source in sources}
     columns = {name: relation.instants for name, relation in read.items() if relation is not None}
-    return _Times(columns, TIME_PSEUDO_COLUMNS | (TIME_PLACEHOLDERS & placeholders))
+    bounds = _WINDOW_BOUNDS if select.args.get(INNER_WINDOW) else frozenset()
+    return _Times(columns, TIME_PSEUDO_COLUMNS | (TIME_PLACEHOLDERS & placeholders) | bounds)
+
+
+_WINDOW_BOUNDS = frozenset({"_wstart", "_wend"})
 
 
 @dataclass(frozen=True)

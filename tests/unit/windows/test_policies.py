@@ -61,9 +61,9 @@ def test_policies_of_the_syntax_with_the_trigger_first(
     ("window", "options", "policies"),
     [
         ("INTERVAL(10s)", "", {"counts_rewritten"}),
-        ("INTERVAL(10s)", "IGNORE UPDATE 0", {"follows_updates"}),
+        ("INTERVAL(10s)", "IGNORE UPDATE 0", {"follows_updates", "deletes"}),
         ("INTERVAL(10s)", "IGNORE EXPIRED 0", {"refires", "follows_source", "counts_rewritten"}),
-        ("INTERVAL(10s)", "IGNORE EXPIRED 0 IGNORE UPDATE 0", FOLLOWING),
+        ("INTERVAL(10s)", "IGNORE EXPIRED 0 IGNORE UPDATE 0", {*FOLLOWING, "deletes"}),
         ("INTERVAL(10s)", "TRIGGER AT_ONCE", {"counts_rewritten", "fires_early", "fires_open"}),
         ("INTERVAL(10s)", "TRIGGER MAX_DELAY 5s", {"counts_rewritten", "fires_early", "fires_open"}),
         ("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE", {"goes_by_ticks", "counts_rewritten"}),
