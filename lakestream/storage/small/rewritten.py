@@ -25,12 +25,14 @@ from lakestream.storage.small.exact import NotExactError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakestream.storage.small.typed.scopes import Columns
+
 _log = logging.getLogger(__name__)
 
 _VIEW = "view\x01"
 """What no text of a user has in it."""
 _MARKED = re.compile(rf'"{_VIEW}([^"]*)"')
-_DECIMALS = "decimals\x01"
+_DECIMALS, _COLUMNS = "decimals\x01", "columns\x01"
 _NAME = "queries.sqlite"
 _MOST = 5_000
 """Of more queries than that the oldest ones are forgotten, so that the file stays in some tens of MiB."""
@@ -66,26 +68,42 @@ class DuckQuery:
 
 
 @lru_cache(maxsize=2_000)
-def rewritten(text: str, *, many: bool = False, decimals: bool = False) -> DuckQuery:
+def rewritten(
+    text: str,
+    views: tuple[tuple[str, Columns | None], ...] = (),
+    *,
+    many: bool = False,
+    decimals: bool = False,
+) -> DuckQuery:
     """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same.
 
-    ``many``: in words that are quick over many rows; such queries are not kept, as they take longer to run.
-    ``decimals``: its casts to decimals have been looked at, and are exact.
+    ``views``: the columns of what it reads, where they are known. ``many``: in words that are quick over many
+    rows; such queries are not kept, as they take longer to run. ``decimals``: its casts to decimals have been
+    looked at, and are exact.
     """
     if many:
-        from lakestream.storage.small.dialect.query import duckdb_sql
-
-        return duckdb_sql(text, many=True, decimals=decimals)
+        return _new(text, views, many=True, decimals=decimals)
     told = f"{_DECIMALS}{text}" if decimals else text
+    if any(columns is not None for _, columns in views):
+        told = f"{views!r}{_COLUMNS}{told}"
     kept = _of_user(os.getpid())
     query = kept.find(told)
     if query is None:
-        # Loaded where it is needed: it and sqlglot's dialect of DuckDB take longer to load than a look does.
-        from lakestream.storage.small.dialect.query import duckdb_sql
-
-        query = duckdb_sql(text, decimals=decimals)
+        query = _new(text, views, many=False, decimals=decimals)
         kept.add(told, query)
     return query
+
+
+def _new(
+    text: str, views: tuple[tuple[str, Columns | None], ...], *, many: bool, decimals: bool
+) -> DuckQuery:
+    # Loaded where it is needed: it and sqlglot's dialect of DuckDB take longer to load than a look does.
+    from lakestream.storage.small.dialect.query import duckdb_sql
+    from lakestream.storage.small.typed.passing import refuse_mixed
+
+    if views:
+        refuse_mixed(text, views)
+    return duckdb_sql(text, many=many, decimals=decimals)
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-    from lakestream.storage.small.scopes import Columns
+    from lakestream.storage.small.typed.scopes import Columns
 
     _Key = tuple[str, pa.Schema, int]
 
@@ -171,8 +171,8 @@ class SmallSession:
         written = text.lower()
         columns = [(name, self._columns.get(name)) for name in sorted(views) if name.lower() in written]
         if not (any(_are_passed(one) for _, one in columns) or _MADE.search(text)):
-            return rewritten(text, many=self.room.inlines).over(views), None
-        from lakestream.storage.small.passing import passed_on
+            return rewritten(text, tuple(columns), many=self.room.inlines).over(views), None
+        from lakestream.storage.small.typed.passing import passed_on
 
         looked = passed_on(text, tuple(columns))
         return rewritten(looked.text, many=self.room.inlines, decimals=True).over(views), looked.columns
@@ -525,20 +525,20 @@ def _as_spark(kind: pa.DataType, *, is_wide: bool) -> pa.DataType:
 
 def _columns_of(schema: pa.Schema) -> Columns:
     # Not with the module, which is there before anything is asked: sqlglot comes with it.
-    from lakestream.storage.small.scopes import columns_of
+    from lakestream.storage.small.typed.scopes import columns_of
 
     return columns_of(schema)
 
 
 def _are_passed(columns: Columns | None) -> bool:
-    from lakestream.storage.small.scopes import is_passed
+    from lakestream.storage.small.typed.scopes import is_passed
 
     return any(is_passed(kind) for _, kind in columns or ())
 
 
 def _check_types(schema: pa.Schema, passed: Columns | None) -> None:
     """Refuse types that are not on the list, and those only passed on where they are not expected."""
-    from lakestream.storage.small.scopes import are_alike, is_passed
+    from lakestream.storage.small.typed.scopes import are_alike, is_passed
 
     for at, (_, kind) in enumerate(_columns_of(schema)):
         if is_passed(kind) and (passed is None or not are_alike(kind, passed[at][1])):

@@ -10,7 +10,7 @@ from sqlglot import exp
 from lakestream.storage.small.dialect.known import PARTS, macro
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.kinds import CHECKS, DOUBLE, NULL, TRUTH, WHOLE, checked, kind_of
-from lakestream.storage.small.scopes import MOST_DIGITS
+from lakestream.storage.small.typed.scopes import MOST_DIGITS
 
 if TYPE_CHECKING:
     from lakestream.storage.small.dialect.known import Rewrites

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from lakestream.storage.small.computed import RULES, is_star, refuse_all
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.scopes import (
+from lakestream.storage.small.typed.computed import RULES, is_star, refuse_all
+from lakestream.storage.small.typed.families import TRUTH, MixedError, check_family, check_one
+from lakestream.storage.small.typed.scopes import (
     Columns,
     Kind,
     Relation,
@@ -42,6 +43,19 @@ class Passed:
     columns: Columns | None
 
 
+def refuse_mixed(text: str, views: tuple[tuple[str, Columns | None], ...]) -> None:
+    """Refuse a query in which Spark does not let values stand where they do, as far as types are known.
+
+    Raises MixedError.
+    """
+    try:
+        passed_on(text, views)
+    except MixedError:
+        raise
+    except NotExactError:
+        pass  # types are not known where something is in the way
+
+
 @lru_cache(maxsize=2_000)
 def passed_on(text: str, views: tuple[tuple[str, Columns | None], ...]) -> Passed:
     """Return a query with what it passes on of views; raises NotExactError where it does more.
@@ -53,7 +67,10 @@ def passed_on(text: str, views: tuple[tuple[str, Columns | None], ...]) -> Passe
     except (SqlglotError, RecursionError) as error:
         raise NotExactError(f"not understood: {error}") from error
     look = _Look()
-    columns = look.query(query, {name.lower(): columns for name, columns in views}, None)
+    try:
+        columns = look.query(query, {name.lower(): columns for name, columns in views}, None)
+    except RecursionError:
+        raise NotExactError("nested too deeply") from None
     return Passed(look.changed(query, text), columns)
 
 
@@ -110,6 +127,8 @@ class _Look:
         left, right = (side or () for side in sides)
         if len(left) != len(right):
             raise NotExactError("queries of different columns")
+        for (_, kind), (_, other) in zip(left, right, strict=True):
+            check_one([kind, other])
         both = zip(left, right, strict=True)
         return tuple((name, common([kind, other])) for (name, kind), (_, other) in both)
 
@@ -140,7 +159,7 @@ class _Look:
             joined = _beside(joined, names, scope)
         scope.relations.append(joined)
         if (on := source.args.get("on")) is not None:
-            self.kind(on, scope)
+            check_family([self.kind(on, scope)], TRUTH)
         if source.kind in ("SEMI", "ANTI"):
             scope.relations.pop()
 

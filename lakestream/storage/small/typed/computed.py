@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.scopes import (
+from lakestream.storage.small.typed.families import (
+    NUMBER,
+    TEXT,
+    TIME,
+    TRUTH,
+    check_compared,
+    check_family,
+    check_one,
+    family_of,
+)
+from lakestream.storage.small.typed.scopes import (
     BINARY,
     DECIMAL,
     FLOAT,
@@ -87,22 +97,70 @@ def _null(_look: Look, _node: exp.Expr, _scope: Scope) -> Kind:
     return NOTHING
 
 
-def _is_null(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    return None if isinstance(node.expression, exp.Null) else refuse_all(look, node, scope)
+def _written(_look: Look, node: exp.Expr, _scope: Scope) -> Kind:
+    return TEXT if isinstance(node, exp.Literal) and node.is_string else NUMBER
+
+
+def _is(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    """Return the type of IS: anything may be NULL, and truths may be true."""
+    if isinstance(node.expression, exp.Null):
+        look.kind(node.this, scope)
+        return TRUTH
+    refuse_all(look, node, scope)
+    check_family([look.kind(node.this, scope)], TRUTH)
+    return TRUTH
+
+
+def _truths(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    """Return the type of what truths are combined to, or of a clause that is one."""
+    # Thousands of conditions stand in one another, each within the one before it.
+    parts = [*(node.flatten() if isinstance(node, exp.Connector) else node.iter_expressions())]
+    kinds = [look.kind(part, scope) for part in parts]
+    if any(map(is_passed, kinds)):
+        raise NotExactError("a decimal or float as a condition")
+    check_family(kinds, TRUTH)
+    return TRUTH
+
+
+def _true_if(gives: Kind) -> Callable[[Look, exp.Expr, Scope], Kind]:
+    """Return the rule of an aggregate over truths."""
+
+    def rule(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+        _truths(look, node, scope)
+        return gives
+
+    return rule
+
+
+def _of(gives: Kind, *takes: str) -> Callable[[Look, exp.Expr, Scope], Kind]:
+    """Return the rule of a function of values of some families."""
+
+    def rule(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+        refuse_all(look, node, scope)
+        check_family([look.kind(part, scope) for part in node.iter_expressions()], *takes)
+        return gives
+
+    return rule
+
+
+def _sized(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    refuse_all(look, node, scope)
+    check_family([look.kind(node.this, scope)])
+    return "int"
 
 
 def _subquery(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     columns = look.query(node, scope.views, scope)
     if any(is_passed(kind) for _, kind in columns or ()):
         raise NotExactError("a query of a decimal or float as a value")
-    return None
+    return columns[0][1] if columns and len(columns) == 1 else None
 
 
 def _exists(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     if not isinstance(node.this, exp.Query):
         return refuse_all(look, node, scope)
     look.query(node.this, scope.views, scope)
-    return None
+    return TRUTH
 
 
 def _chosen(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -114,10 +172,26 @@ def _chosen(look: Look, node: exp.Expr, scope: Scope) -> Kind:
         conditions, values = [node.this], [node.args["true"], node.args.get("false")]
     else:
         conditions, values = [], [node.this, node.args.get("expression"), *node.expressions]
-    for condition in conditions:
-        if condition is not None and is_passed(look.kind(condition, scope)):
-            raise NotExactError("a decimal or float as a condition")
-    return common([look.kind(value, scope) for value in values if value is not None])
+    asked = [look.kind(one, scope) for one in conditions if one is not None]
+    if any(map(is_passed, asked)):
+        raise NotExactError("a decimal or float as a condition")
+    if isinstance(node, exp.Case) and node.this is not None:
+        check_compared(asked, equal=True)
+    else:
+        check_family(asked, TRUTH)
+    return _one_of([look.kind(value, scope) for value in values if value is not None])
+
+
+def _one_of(kinds: list[Kind]) -> Kind:
+    check_one(kinds)
+    return common(kinds)
+
+
+def _unless(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    """Return the type of nullif(), which gives one value and compares it with the other."""
+    kinds = [look.kind(side, scope) for side in (node.this, node.expression)]
+    check_compared(kinds, equal=True)
+    return common(kinds) if any(map(is_passed, kinds)) else kinds[0]
 
 
 def _struct(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -136,7 +210,7 @@ def _struct(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 
 
 def _array(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    return Listed(common([look.kind(one, scope) for one in node.expressions]))
+    return Listed(_one_of([look.kind(one, scope) for one in node.expressions]))
 
 
 def _collected(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -162,7 +236,7 @@ def _field(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 def _beside(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     """Return the type of lag() and lead(), whose other value may be none of these."""
     kind, default = look.kind(node.this, scope), node.args.get("default")
-    return kind if default is None else common([kind, look.kind(default, scope)])
+    return kind if default is None else _one_of([kind, look.kind(default, scope)])
 
 
 def _extreme_by(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -171,7 +245,7 @@ def _extreme_by(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 
 
 def _filtered(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    look.kind(node.expression, scope)
+    _truths(look, node.expression, scope)
     return look.kind(node.this, scope)
 
 
@@ -218,12 +292,13 @@ def _summed(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     kind = look.kind(node.this, scope)
     if kind == NOTHING:
         raise NotExactError("what is computed of NULL")
+    check_family([kind], NUMBER, TEXT)
     if kind == FLOAT:
         of = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
         look.change(of, "double")
         return "double"
     if not is_passed(kind):
-        return None
+        return NUMBER
     precision, scale = _digits(kind)
     if isinstance(node, exp.Avg):
         raise NotExactError("the mean of decimals")
@@ -242,7 +317,7 @@ def _computed(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     if not any(map(is_passed, kinds)):
         if kinds == [NOTHING, NOTHING]:
             raise NotExactError("what is computed of NULL")
-        return None
+        return NUMBER if [family_of(kind) for kind in kinds] == [NUMBER, NUMBER] else None
     if NOTHING in kinds:
         raise NotExactError("what is computed of NULL")
     if kinds == [FLOAT, FLOAT]:
@@ -269,6 +344,7 @@ def _quotient(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     """Return the type of a quotient: Spark divides floats as doubles."""
     for side in (node.this, node.expression):
         kind = look.kind(side, scope)
+        check_family([kind], NUMBER, TEXT)
         if kind == FLOAT:
             look.change(side, "double")
         elif is_passed(kind):
@@ -278,6 +354,8 @@ def _quotient(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 
 def _cast(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     value, kind = look.kind(node.this, scope), kind_named(node.args["to"])
+    if kind == "date":
+        check_family([value], TIME, TEXT)
     if value == NOTHING or not (is_passed(value) or is_passed(kind)):
         return kind
     if are_alike(value, kind):
@@ -293,8 +371,9 @@ def _cast(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 def _compared(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     sides = [*node.iter_expressions()]
     kinds = [look.kind(side, scope) for side in sides]
+    check_compared(kinds, equal=isinstance(node, (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)))
     if not any(map(is_passed, kinds)):
-        return None
+        return TRUTH
     first = next(kind for kind in kinds if is_passed(kind))
     if not isinstance(first, str) or node.args.get("query"):
         raise NotExactError("decimals or floats among others")
@@ -303,14 +382,14 @@ def _compared(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     if any(kind != first for kind in kinds if is_passed(kind)):
         raise NotExactError("decimals or floats of two types")
     if first == BINARY and not any(numbers):
-        return "boolean"
+        return TRUTH
     if first != FLOAT:
         _check_decimals(first, [one for one in numbers if one])
     elif numbers:
         _check_floats([one for one in numbers if one])
         for side in passed:
             look.change(side, "double")
-    return "boolean"
+    return TRUTH
 
 
 def is_star(item: exp.Expr) -> bool:
@@ -372,7 +451,9 @@ def _check_floats(numbers: list[str]) -> None:
 RULES: dict[type[exp.Expr], Callable[[Look, exp.Expr, Scope], Kind]] = {
     exp.Column: _column,
     exp.Null: _null,
-    exp.Is: _is_null,
+    exp.Literal: _written,
+    exp.Boolean: _of(TRUTH),
+    exp.Is: _is,
     exp.Exists: _exists,
     exp.Cast: _cast,
     exp.TryCast: _cast,
@@ -386,13 +467,21 @@ RULES: dict[type[exp.Expr], Callable[[Look, exp.Expr, Scope], Kind]] = {
     exp.Distinct: _distinct,
     exp.Anonymous: _hashed,
     exp.Div: _quotient,
+    **dict.fromkeys((exp.Mod, exp.IntDiv, exp.Sqrt), _of(NUMBER, NUMBER, TEXT)),
+    exp.Round: _of(None, NUMBER, TEXT),
+    **dict.fromkeys((exp.And, exp.Or, exp.Not, exp.Where, exp.Having, exp.Qualify), _truths),
+    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), _true_if(TRUTH)),
+    exp.CountIf: _true_if("bigint"),
+    **dict.fromkeys((exp.TsOrDsToDate, exp.Date), _of("date", TIME, TEXT)),
+    exp.ArraySize: _sized,
     **dict.fromkeys((exp.Select, exp.Subquery, exp.Union, exp.Except, exp.Intersect), _subquery),
     **dict.fromkeys((exp.Alias, exp.Paren, exp.Neg, exp.Abs, exp.IgnoreNulls), _same),
     **dict.fromkeys((exp.Max, exp.Min, exp.AnyValue, exp.FirstValue, exp.LastValue), _same),
     **dict.fromkeys((exp.Explode, exp.Inline), _exploded),
     **dict.fromkeys((exp.Lag, exp.Lead), _beside),
     **dict.fromkeys((exp.ArgMax, exp.ArgMin), _extreme_by),
-    **dict.fromkeys((exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least), _chosen),
+    **dict.fromkeys((exp.Case, exp.If, exp.Coalesce, exp.Greatest, exp.Least), _chosen),
+    exp.Nullif: _unless,
     **dict.fromkeys((exp.Dot, exp.Bracket), _field),
     **dict.fromkeys((exp.ArrayAgg, exp.ArrayUniqueAgg), _collected),
     **dict.fromkeys((exp.Sum, exp.Avg), _summed),

@@ -1,0 +1,75 @@
+"""Values that Spark does not let stand beside one another are Spark's to refuse, where types are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.rewritten import rewritten
+from lakestream.storage.small.typed.passing import passed_on
+
+if TYPE_CHECKING:
+    from lakestream.storage.small.typed.scopes import Columns
+
+_COLUMNS: Columns = (
+    ("ts", "timestamp"),
+    ("d", "date"),
+    ("i", "int"),
+    ("v", "double"),
+    ("b", "boolean"),
+    ("s", "string"),
+    ("x", "binary"),
+)
+_PLAIN = tuple(column for column in _COLUMNS if column[1] != "binary")
+
+_COMPARED = ["ts = i", "i <> d", "b = ts", "b < i", "i <= TRUE", "ts IN (i)", "i BETWEEN b AND b", "s = x"]
+_CHOSEN = [
+    *("coalesce(i, b)", "nvl(s, TRUE)", "greatest(i, s)", "least(ts, 'a')", "if(b, i, s)", "array(i, b)"),
+    *("CASE WHEN b THEN i ELSE b END", "lag(ts, 1, i) OVER (ORDER BY ts)", "coalesce(d, 1)"),
+]
+_TAKEN = [
+    *("sum(b)", "avg(ts)", "bool_and(i)", "count_if(s)", "sqrt(b)", "b OR i", "NOT i", "if(i, 1, 2)"),
+    *("nullif(ts, i)", "CASE ts WHEN i THEN 1 END", "d IS TRUE", "size(s)", "date(i)", "b / NULL"),
+    *("i IN (SELECT b FROM t)", "count(*) FILTER (WHERE i)"),
+]
+_CLAUSES = [
+    *("i FROM t UNION ALL SELECT s FROM t", "d FROM t UNION SELECT b FROM t", "i FROM t WHERE i"),
+    *(
+        "s FROM t GROUP BY s HAVING max(i)",
+        "t.i FROM t JOIN t AS u ON t.i",
+        "t.i FROM t JOIN t AS u ON t.i = u.ts",
+    ),
+    "q FROM (SELECT i AS q FROM t) WHERE q = DATE '2026-01-01'",
+]
+_RIGHT = [
+    *("ts > d", "ts > '2026-01-01 00:00:00'", "b = i", "b <> 1", "i < v", "coalesce(i, v, 0)", "i IS NULL"),
+    *("CASE b WHEN 1 THEN 'a' END", "nullif(b, 1)", "sum(i + v)", "count_if(i > 1)", "b AND i > 1 AND TRUE"),
+    *("greatest(ts, ts)", "NULL = i", "coalesce(NULL, i)"),
+]
+
+
+def _query(said: str) -> str:
+    return f"SELECT {said}" if " FROM t " in said or said.endswith("FROM t") else f"SELECT {said} AS r FROM t"
+
+
+@pytest.mark.parametrize("said", [*_COMPARED, *_CHOSEN, *_TAKEN, *_CLAUSES])
+def test_families_that_do_not_go_together_are_left_to_spark(said: str) -> None:
+    query = _query(said) if "IN (SELECT" not in said else f"SELECT {said} AS r FROM t"
+    with pytest.raises(NotExactError):
+        rewritten(query, (("t", _COLUMNS if "x" in said.split() else _PLAIN),))
+    with pytest.raises(NotExactError):
+        passed_on(query, (("t", _COLUMNS),))
+
+
+@pytest.mark.parametrize("said", _RIGHT)
+def test_families_that_go_together_are_answered(said: str) -> None:
+    query = f"SELECT {said} AS r FROM t"
+    assert rewritten(query, (("t", _PLAIN),)).views == ("t",)
+    assert passed_on(query, (("t", _COLUMNS),)).text == query
+
+
+def test_thousands_of_conditions_beside_bytes_do_not_stand_in_one_another() -> None:
+    query = "SELECT i FROM t WHERE " + " AND ".join(f"i <> {at}" for at in range(600))
+    assert passed_on(query, (("t", _COLUMNS),)).columns == (("i", "int"),)
