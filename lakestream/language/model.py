@@ -380,13 +380,15 @@ class View:
     """That a stream is a materialized view: rows of a window have no key, and take the place of all it had.
 
     ``policy`` is its REFRESH POLICY. ``time`` is the column that its windows are of (None: it is computed as
-    a whole), ``why`` says why it has none where AUTO found that; ``comment`` is that of its table.
+    a whole), ``why`` says why it has none where AUTO found that; ``comment`` is that of its table, and
+    ``column_comments`` are those of its columns, where it lists these.
     """
 
     policy: str
     time: str | None = None
     why: str = ""
     comment: str | None = None
+    column_comments: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -317,7 +317,7 @@ def result_names(definition: StreamDefinition, given: tuple[str, ...]) -> tuple[
             raise StatementError(
                 "COLUMN_NAME_MISSING",
                 f"column {number} of the query has no name to store it under",
-                hint="give it one with AS, or name the output's columns after INTO",
+                hint="give it one with AS, or name all columns in a list behind the output's name",
             )
     counted = Counter(name.lower() for name in given)
     doubles = [*dict.fromkeys(name for name in given if counted[name.lower()] > 1)]

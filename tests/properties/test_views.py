@@ -55,6 +55,23 @@ def test_random_histories_equal_the_query() -> None:
         assert differences("forms", ("right_joined", "renamed", "beyond_the_most"), steps=2) == []
 
 
+@pytest.mark.parametrize("name", ["tumbling", "by_site", "sessions", "by_key", "united_once", "of_all"])
+def test_a_list_of_columns_names_what_the_query_shows(lake: Lake, name: str) -> None:
+    shown = lake.sql(made(lake, name) and f"SELECT * FROM {name}_v").columns
+    names = [f"c{number}" for number, _ in enumerate(shown)]
+    listed = ", ".join([f"{names[0]} COMMENT 'the first'", *names[1:]])
+    lake.sql(f"CREATE MATERIALIZED VIEW l ({listed}) PARTITIONED BY (c0) AS {VIEWS[name].query}")
+    for change in ("", "DELETE FROM meters WHERE amps = 2", "UPDATE sites SET region = 'x' WHERE most = 2"):
+        lake.sql(change)
+        lake.run()
+        found = lake.sql("SELECT * FROM l")
+        assert list(found.columns) == names
+        assert sorted(found.fetchall(), key=repr) == sorted(
+            lake.sql(f"SELECT * FROM {name}_v").fetchall(), key=repr
+        )
+    assert lake.sql("DESCRIBE MATERIALIZED VIEW l").fetchall()[0][3] == "the first"
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_no_view_of_these_asks_for_spark(lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")

@@ -280,16 +280,19 @@ class View:
     theirs: str = ""
     folder: str = ""
     """The column by which its table is partitioned."""
+    listed: str = ""
+    """The list of its columns, which calls them otherwise than the query."""
 
     @property
     def expected(self) -> str:
         """DuckDB's query."""
-        return (self.theirs or self.query).format(**THEIRS)
+        query = (self.theirs or self.query).format(**THEIRS)
+        return f"SELECT * FROM ({query}) listed {self.listed}" if self.listed else query
 
     @property
     def layout(self) -> str:
         """What a statement says of that."""
-        return f"PARTITIONED BY ({self.folder}) " if self.folder else ""
+        return f"{self.listed}{f'PARTITIONED BY ({self.folder}) ' if self.folder else ''}"
 
 
 @dataclass
@@ -319,6 +322,8 @@ class Drawing:
         found = self.random.choice(ways)()
         if self.random.random() < 0.25:
             found = replace(found, folder=self._choose(*found.columns))
+        if self.random.random() < 0.1:
+            found = replace(found, listed=f"({', '.join(reversed(found.columns))}) ")
         self.views.append(found)
         return found
 

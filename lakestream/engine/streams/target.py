@@ -119,11 +119,12 @@ def output_shape(
     """
     refuse_unsorted(definition.calculation)
     results = result_names(definition, names)
-    labels = _labels(definition, len(results))
+    count = len(results)
+    said = (_comments(definition, count), _labels(definition, count), _fixed(definition, count))
     columns = [
-        OutputColumn(name, _storable(name, kind), f"c{number}", label=label, fixed=fixed)
-        for number, (name, kind, label, fixed) in enumerate(
-            zip(results, result_types, labels, _fixed(definition, len(results)), strict=True), 1
+        OutputColumn(name, _storable(name, kind), f"c{number}", comment, label=label, fixed=fixed)
+        for number, (name, kind, comment, label, fixed) in enumerate(
+            zip(results, result_types, *said, strict=True), 1
         )
     ]
     if not definition.stores:
@@ -169,6 +170,12 @@ def _shape(
     _refuse_layout(definition.layout, {column.name: column.type for column in columns})
     provenance = replace(provenance_beside(column.name for column in columns), kept=tuple(kept))
     return OutputShape(tuple(columns), tuple(key), provenance)
+
+
+def _comments(definition: StreamDefinition, count: int) -> Sequence[str | None]:
+    """Return the comments of the results, as a view's list of columns gives them."""
+    view = definition.options.view
+    return (view.column_comments if view is not None else ()) or [None] * count
 
 
 def _labels(definition: StreamDefinition, count: int) -> list[str]:

@@ -460,7 +460,7 @@ def _check_projections(facts: StreamFacts, f: Fragment, tree: exp.Query) -> list
         if len(items) != len(facts.columns):
             raise StatementError(
                 "COLUMN_COUNT",
-                f"the query has {len(items)} columns, INTO names {len(facts.columns)}",
+                f"the query has {len(items)} columns, {len(facts.columns)} are named",
                 place=place_of(f),
             )
         return list(facts.columns)

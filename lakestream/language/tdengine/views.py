@@ -36,7 +36,12 @@ from lakestream.language.model import (
     WholeTrigger,
 )
 from lakestream.language.policies import AtOnce, Exact, Follow
-from lakestream.language.reading.identifiers import take_distinct_names, take_table_name
+from lakestream.language.reading.identifiers import (
+    refuse_duplicate,
+    take_column_name,
+    take_distinct_names,
+    take_table_name,
+)
 from lakestream.language.reading.literals import take_string
 from lakestream.language.tdengine.draft import Draft, definition
 from lakestream.language.tdengine.options import Options
@@ -69,10 +74,16 @@ class _Clauses:
     """What stands before the query."""
 
     name: TableName
+    columns: tuple[str, ...] = ()
+    column_comments: tuple[str | None, ...] = ()
     partitioned_by: tuple[str, ...] = ()
     policy: str = "AUTO"
     comment: str | None = None
     layout: Fragment | None = None
+
+    def view(self, time: str | None = None) -> View:
+        """What the options say of the view; ``time`` is the column that its windows are of."""
+        return View(self.policy, time, comment=self.comment, column_comments=self.column_comments)
 
 
 def create_view(reader: Reader, *, or_replace: bool = False) -> CreateStream:
@@ -98,6 +109,8 @@ def create_view(reader: Reader, *, or_replace: bool = False) -> CreateStream:
 
 def _clauses(reader: Reader, name: TableName) -> _Clauses:
     found, seen = _Clauses(name), set()
+    if reader.sees_symbol("("):
+        _columns(reader, found)
     while not reader.sees("AS"):
         clause = next((one for one in _READERS if reader.sees(*one.split())), None)
         if clause is None:
@@ -123,12 +136,25 @@ _OTHERS = {
 
 
 def _refuse_other(reader: Reader) -> None:
-    if reader.sees_symbol("("):
-        hint = "the query names them: SELECT … AS a"
-        raise reader.error("NOT_SUPPORTED", "a list of columns of a view is not supported", hint=hint)
     for words, (clause, instead) in _OTHERS.items():
         if reader.sees(*words.split()):
             raise reader.error("NOT_SUPPORTED", f"{clause} of a view is not supported", hint=instead)
+
+
+def _columns(reader: Reader, found: _Clauses) -> None:
+    """Take ``(name [COMMENT 'text'], …)``, what the results are called."""
+    taken: set[str] = set()
+
+    def one() -> tuple[str, str | None]:
+        word = reader.peek()
+        name = take_column_name(reader, "a column")
+        refuse_duplicate(reader, name, taken, word)
+        if not any((reader.sees("COMMENT"), reader.sees_symbol(","), reader.sees_symbol(")"))):
+            hint = "CAST(… AS type) in the query"
+            raise reader.error("NOT_SUPPORTED", f"of {name} a view gives the name and COMMENT", hint=hint)
+        return name, take_string(reader, "a comment") if reader.accept("COMMENT") else None
+
+    found.columns, found.column_comments = zip(*reader.list_of(one), strict=True)
 
 
 def _partitioned_by(reader: Reader, found: _Clauses) -> None:
@@ -189,7 +215,7 @@ def _whole(reader: Reader, clauses: _Clauses, query: Fragment) -> StreamDefiniti
     source = named[0]
     trigger = ReadTrigger("VIEW", reader.words[0], WholeTrigger())
     options = StreamOptions(
-        late=Exact(Follow()), fill_history=True, view=View(clauses.policy, comment=clauses.comment)
+        late=Exact(Follow()), fill_history=True, view=clauses.view()
     )
     return _defined(reader, clauses, trigger, source, options, _written(query, tree))
 
@@ -224,7 +250,7 @@ def _incremental(reader: Reader, clauses: _Clauses, query: Fragment) -> StreamDe
         late=Exact(Follow()),
         fill_history=True,
         ignore_nodata=True,
-        view=View(clauses.policy, column.name, comment=clauses.comment),
+        view=clauses.view(column.name),
     )
     read = ReadTrigger("INTERVAL", reader.words[0], trigger)
     return _defined(reader, clauses, read, source, options, _written(query, select))
@@ -245,6 +271,7 @@ def _defined(
     )
     draft.options = Options(options)
     draft.calculation = calculation
+    draft.columns = clauses.columns
     if clauses.partitioned_by:
         draft.layout = OutputLayout(partitioned_by=clauses.partitioned_by, clause=clauses.layout)
     return definition(reader, clauses.name, draft)
@@ -428,7 +455,7 @@ def _by_sessions(
         late=Exact(),
         fill_history=True,
         pre_filter=None if where is None else _part(query, where.this),
-        view=View(clauses.policy, column.name, comment=clauses.comment),
+        view=clauses.view(column.name),
     )
     read = ReadTrigger("SESSION", reader.words[0], SessionTrigger(column.name, _duration(gap)))
     groups = tuple(GroupKey(_part(query, key), str(key.sql("spark"))) for key in keys)
