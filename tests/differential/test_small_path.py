@@ -270,10 +270,13 @@ def test_calls_over_windows_are_what_spark_makes_of_them(spark: SparkSession, sm
     ):
         queries.append(f"SELECT n, {call} {over.format(by=by, frame=frame)} AS x FROM edges ORDER BY n")
     for call, by in product(
-        ["row_number()", "lag(s1)", "lead(d1)", "lag(l1, 2)"], ["n", "s2, n", "d2 DESC, n", "t2, n"]
+        ["row_number()", "rank()", "dense_rank()", "lag(s1)", "lead(d1)", "lag(l1, 2)"],
+        ["n", "s2, n", "d2 DESC, n", "t2, n"],
     ):
         queries.append(f"SELECT n, {call} {over.format(by=by, frame='')} AS x FROM edges ORDER BY n")
-    assert check(spark, small, rows_of(5), queries) > 30
+    for call, by in product(["rank()", "dense_rank()"], [f"{letter}2" for letter in VALUES]):
+        queries.append(f"SELECT n, {call} {over.format(by=by, frame='')} AS x FROM edges ORDER BY n")
+    assert check(spark, small, rows_of(5), queries) > 60
 
 
 @pytest.mark.parametrize("letter", VALUES)

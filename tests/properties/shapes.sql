@@ -84,6 +84,12 @@ SELECT [[by=l.k|l.g|m.k|l.k + m.k|l.k + p.v]] AS k, [[agg=count(*)|sum(l.c)|max(
 SELECT l.k, l.c AS n FROM (SELECT k, g, v, row_number() OVER (PARTITION BY k, g ORDER BY v, id) AS c FROM {a}) l,
   (SELECT k, g, v, row_number() OVER (PARTITION BY k, g ORDER BY v, id) AS c FROM [[from={a}|{b}]]) m WHERE m.k = l.k
   AND m.g = l.g AND m.c = l.c + 1;
+SELECT k, max_by(v, [[by=g|id % 2|p.ts]]) [[of=|FILTER (WHERE v > 0)]] AS n FROM {a} p GROUP BY k ## SELECT k, last(v
+  ORDER BY [[by]] NULLS FIRST, v NULLS FIRST) FILTER (WHERE [[by]] IS NOT NULL AND ('[[of]]' = '' OR v > 0)) AS n FROM
+  {a} p GROUP BY k;
+SELECT p.g AS k, min_by(q.v, [[by=q.k|q.g|p.v]]) AS n FROM {a} p LEFT JOIN {b} q ON q.[[on=k|v]] = p.[[on]] GROUP BY
+  p.g ## SELECT p.g AS k, first(q.v ORDER BY [[by]] NULLS FIRST, q.v NULLS FIRST) FILTER (WHERE [[by]] IS NOT NULL) AS
+  n FROM {a} p LEFT JOIN {b} q ON q.[[on]] = p.[[on]] GROUP BY p.g;
 
 -- Spark alone
 
@@ -92,6 +98,8 @@ SELECT k, x AS n FROM (SELECT k, g, v FROM {a}) PIVOT ([[agg=sum|max|count]](v) 
   n FROM {a} GROUP BY k;
 SELECT k, sort_array(collect_list(v)) AS n FROM {a} GROUP BY k ## SELECT k, coalesce(list_sort(list(v)
   FILTER (WHERE v IS NOT NULL)), []) AS n FROM {a} GROUP BY k;
+SELECT k, listagg(CAST(id AS STRING), ',') WITHIN GROUP (ORDER BY [[by=v|g|id]]) AS n FROM {a} GROUP BY k ## SELECT k,
+  string_agg(CAST(id AS VARCHAR), ',' ORDER BY [[by]] NULLS FIRST, CAST(id AS VARCHAR)) AS n FROM {a} GROUP BY k;
 SELECT k, named_struct('a', max(v), 'b', count(*)) AS n FROM {a} GROUP BY k ## SELECT k, {'a': max(v),
   'b': count(*)} AS n FROM {a} GROUP BY k;
 SELECT array(v, id % 2) AS k, count(*) AS n FROM {a} GROUP BY array(v, id % 2) ## SELECT [v, id % 2] AS

@@ -415,7 +415,7 @@ class Drawing:
     def _top(self) -> View:
         source, names = self._sources()
         order = ", ".join(f"{name}.id" for name in names)
-        function = self._choose("row_number()", "row_number()", *(["rank()"] if self.spark else []))
+        function = self._choose("row_number()", "row_number()", "rank()")
         shown, outer = self.random.choice([("p.k AS k, p.v AS n", "k, n"), ("p.*", "k, v AS n")])
         shown = "*" if shown == "p.*" and names == ("p",) else shown
         inner = (

@@ -34,6 +34,8 @@ def complete_orders(query: exp.Query, shown: Shown) -> None:
             _order_rows(cut, shown)
     for select in [*query.find_all(exp.Select)]:
         _order_windows(select, shown)
+    for node in [*query.find_all(exp.GroupConcat, exp.ArgMax, exp.ArgMin)]:
+        _order_values(node)
 
 
 def _order_rows(query: exp.Query, shown: Shown) -> None:
@@ -70,6 +72,20 @@ def _order_windows(select: exp.Select, shown: Shown) -> None:
         for name, term in reversed(told.items()):
             if name not in given and not _is_whole(window):
                 _append(window, term.copy())
+
+
+def _order_values(node: exp.Expr) -> None:
+    """Put the values that an aggregate takes of rows that are alike in the order of these values."""
+    if isinstance(node.this, exp.Order):
+        value, given = node.this.this, [item.this for item in node.this.expressions]
+        if not isinstance(value, exp.Distinct) and _told(value) not in map(_told, given):
+            node.this.append("expressions", exp.Ordered(this=value.copy(), nulls_first=True))
+    elif isinstance(node.expression, exp.Struct):  # which is never NULL
+        node.expression.append("expressions", node.this.copy())
+    elif isinstance(node, (exp.ArgMax, exp.ArgMin)) and not node.args.get("count"):
+        by = node.expression
+        there = exp.Not(this=exp.Is(this=by.copy(), expression=exp.Null()))
+        node.set("expression", exp.case().when(there, exp.Struct(expressions=[by.copy(), node.this.copy()])))
 
 
 def _asks_for_order(window: exp.Window) -> bool:

@@ -35,8 +35,18 @@ _PART = re.compile(r"`((?:[^`]|``)*)`")
 
 
 def spark_message(error: Exception) -> str:
-    """Return the sentence of a Spark error: without its plan and stack."""
-    return first_line(error).split("; line ")[0].rstrip(".")
+    r"""Return the sentence of a Spark error: without its plan and stack.
+
+    One that only says that a part of a query failed is told by what that part failed of.
+
+    >>> spark_message(Exception("Exception thrown in awaitResult: \n\nCaused by: E: [OVERFLOW] Too much.\n at x"))
+    '[OVERFLOW] Too much'
+    """
+    first, named = first_line(error), _CONDITION.findall(str(error))
+    if named and not _CONDITION.search(first):
+        condition, sentence = named[-1]
+        first = f"[{condition}] {sentence}"
+    return first.split("; line ")[0].rstrip(".")
 
 
 def refused(

@@ -37,7 +37,7 @@ _ORDERLESS_CALLS = frozenset({"array_size", "arrays_overlap", "cardinality", "fo
 def refuse_unsorted(fragment: Fragment) -> None:
     """Raise StatementError NON_DETERMINISTIC for values as they come, in an array or a text."""
     query = parse_query(fragment)
-    texts = [node for node in query.find_all(exp.GroupConcat) if not isinstance(node.parent, exp.WithinGroup)]
+    texts = [node for node in query.find_all(exp.GroupConcat) if not isinstance(node.this, exp.Order)]
     arrays = [node for node in query.find_all(*_ARRAYS) if _shows_order(node, query, ())]
     if not arrays and not texts:
         return

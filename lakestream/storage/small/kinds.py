@@ -77,7 +77,7 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Null: NULL,
     exp.Boolean: TRUTH,
     exp.Count: WHOLE,
-    exp.RowNumber: WHOLE,
+    **dict.fromkeys((exp.RowNumber, exp.Rank, exp.DenseRank), WHOLE),
     exp.Avg: DOUBLE,
     exp.DPipe: TEXT,
     **dict.fromkeys((exp.Upper, exp.Lower, exp.Replace), TEXT),

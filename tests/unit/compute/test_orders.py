@@ -58,6 +58,17 @@ ALL = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
             "SELECT a, FIRST_VALUE(x) OVER (PARTITION BY k) FROM t",
             "SELECT a, FIRST_VALUE(x) OVER (PARTITION BY k ORDER BY a, x) FROM t",
         ),
+        (
+            "SELECT MAX_BY(a, b) FILTER(WHERE c), MIN_BY(a, STRUCT(b AS x)), MAX_BY(a, b + 1) FROM t",
+            "SELECT MAX_BY(a, CASE WHEN NOT b IS NULL THEN STRUCT(b, a) END) FILTER(WHERE c), "
+            "MIN_BY(a, STRUCT(b AS x, a)), MAX_BY(a, CASE WHEN NOT b + 1 IS NULL THEN STRUCT(b + 1, a) END) FROM t",
+        ),
+        (
+            "SELECT LISTAGG(a, ',') WITHIN GROUP (ORDER BY b) FROM t",
+            "SELECT LISTAGG(a, ',') WITHIN GROUP (ORDER BY b, a) FROM t",
+        ),
+        ("SELECT LISTAGG(a, ',') WITHIN GROUP (ORDER BY b, a DESC) FROM t", None),
+        ("SELECT LISTAGG(DISTINCT a, ',') WITHIN GROUP (ORDER BY a) FROM t", None),
         # What the rows of a frame by RANGE are hangs on which are alike.
         (f"SELECT a, SUM(x) OVER ({WINDOW}) FROM t", None),
         (f"SELECT a, LAST_VALUE(x) OVER ({WINDOW}) FROM t", None),

@@ -209,10 +209,13 @@ def _ending(node: exp.Expr) -> None:
         raise NotExactError("WITH RECURSIVE")
 
 
+_OF_AN_ORDER = (exp.Lag, exp.Lead, exp.RowNumber, exp.Rank, exp.DenseRank)
+
+
 def of_one_order(node: exp.Expr) -> None:
     """Refuse a function of rows in no order."""
     call = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
-    if isinstance(call, (exp.Lag, exp.Lead, exp.RowNumber)) and not node.args.get("order"):
+    if isinstance(call, _OF_AN_ORDER) and not node.args.get("order"):
         raise NotExactError(f"{type(call).__name__} of rows in no order")
 
 

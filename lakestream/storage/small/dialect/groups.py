@@ -21,13 +21,22 @@ def _extreme(node: exp.Expr) -> exp.Expr:
 
 def _by_order(node: exp.Expr) -> exp.Expr:
     """Return max_by() or min_by() as the last or first in an order in which NULL comes first."""
-    by = node.expression
+    by, there = _where_there(node.expression)
     if not isinstance(by, exp.Struct):
         raise NotExactError("an extreme by something that may be NULL")
     keys = [one.expression if isinstance(one, exp.PropertyEQ) else one.unalias() for one in by.expressions]
     function = "last" if isinstance(node, exp.ArgMax) else "first"
     ordered = [exp.Ordered(this=key.copy(), desc=False, nulls_first=True) for key in keys]
-    return macro(function, exp.Order(this=node.this, expressions=ordered))
+    picked = macro(function, exp.Order(this=node.this, expressions=ordered))
+    return picked if there is None else exp.Filter(this=picked, expression=exp.Where(this=there.copy()))
+
+
+def _where_there(by: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """Return what a CASE of a single branch gives, and its condition; of another expression it alone."""
+    if not isinstance(by, exp.Case) or by.this or by.args.get("default") or len(by.args["ifs"]) > 1:
+        return by, None
+    (branch,) = by.args["ifs"]
+    return branch.args["true"], branch.this
 
 
 def _mean(node: exp.Expr) -> exp.Expr:
@@ -39,7 +48,7 @@ def _mean(node: exp.Expr) -> exp.Expr:
 
 def _numbered(node: exp.Expr) -> exp.Expr:
     """Have rows numbered by an INT, with all that belongs to the call."""
-    is_number = isinstance(node.this, exp.RowNumber)
+    is_number = isinstance(node.this, (exp.RowNumber, exp.Rank, exp.DenseRank))
     return exp.cast(node.copy(), "INT") if is_number else _total(node)
 
 

@@ -112,7 +112,7 @@ _AGGREGATES: frozenset[type[exp.Expr]] = frozenset(
     }
 )
 _WINDOWED: frozenset[type[exp.Expr]] = frozenset(
-    {exp.Lag, exp.Lead, exp.RowNumber, exp.LastValue, exp.FirstValue}
+    {exp.Lag, exp.Lead, exp.RowNumber, exp.Rank, exp.DenseRank, exp.LastValue, exp.FirstValue}
 )
 _NESTED: frozenset[type[exp.Expr]] = frozenset(
     {
