@@ -8,11 +8,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from tests.properties.followed import POINTS, TABLES, differences, statements, without_spark
+from tests.properties.followed import POINTS, START, TABLES, differences, statements, without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,6 +123,32 @@ def test_a_table_that_is_another_one_stops_the_stream(lake: Lake) -> None:
     lake.sql("CREATE TABLE regions (ts TIMESTAMP, region VARCHAR(4) COMPOSITE KEY, factor INT)")
     lake.run()
     assert "SOURCE_REPLACED" in str(lake.streams()[0].last_error)
+
+
+@pytest.mark.parametrize("kind", ["stream", "view"])
+def test_a_name_that_stands_for_another_table_stops_the_stream(
+    lake: Lake, tmp_path_factory: pytest.TempPathFactory, kind: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for place, factor in (("one", 1), ("other", 2)):
+        rows_there = pa.table(
+            {"ts": pa.array([START], pa.timestamp("us", "UTC")), "region": ["x"], "factor": [factor]}
+        )
+        write_deltalake(outside / place, rows_there, configuration={"delta.enableChangeDataFeed": "true"})
+    make = "DROP TABLE regions; CREATE TABLE regions LOCATION '{}' TIMESTAMP BY ts"
+    lake.sql(make.format(outside / "one") + ";" + statements(["left_chain"], history=True))
+    if kind == "view":
+        joined = "SELECT m.site, r.factor FROM meters m JOIN sites s ON s.site = m.site "
+        lake.sql("DROP STREAM left_chain_s; CREATE MATERIALIZED VIEW v AS "
+                 + joined + "JOIN regions r ON r.region = s.region")  # fmt: skip
+    lake.sql(ROWS)
+    lake.run()
+    lake.sql(make.format(outside / "other"))
+    lake.run()
+    assert "SOURCE_REPLACED" in str(lake.streams()[0].last_error)
+    lake.sql(make.format(outside / "one") + f"; START STREAM {'v' if kind == 'view' else 'left_chain_s'}")
+    lake.run()
+    assert lake.streams()[0].last_error is None
 
 
 def test_what_other_tables_touch_is_not_late(lake: Lake) -> None:

@@ -39,7 +39,7 @@ def spark_message(error: Exception) -> str:
 
     One that only says that a part of a query failed is told by what that part failed of.
 
-    >>> spark_message(Exception("Exception thrown in awaitResult: \n\nCaused by: E: [OVERFLOW] Too much.\n at x"))
+    >>> spark_message(Exception("thrown in awaitResult: \nCaused by: E: [OVERFLOW] Too much.\n at x"))
     '[OVERFLOW] Too much'
     """
     first, named = first_line(error), _CONDITION.findall(str(error))

@@ -41,12 +41,18 @@ def check_source(record: StreamRecord, version: int | None, source: Table, commi
     _check_table(record.source_id, version, source, commit)
 
 
-def check_followed(followed: Mapping[str, TablePosition], tables: Tables) -> None:
+def check_followed(stream: Stream, followed: Mapping[str, TablePosition], tables: Tables) -> None:
     """Hold the tables whose changes a stream follows, by path, against those that it has taken some of.
 
-    Raises what :func:`check_source` raises.
+    Raises what :func:`check_source` raises; SOURCE_REPLACED too where a name stands for another table now.
     """
+    read = {info.path for info in (stream.source.info, *stream.tables.values())}
     for path, at in followed.items():
+        if path not in read:
+            raise StreamError(
+                "SOURCE_REPLACED",
+                f"{path}, whose changes the stream follows, is none of the tables that it reads now",
+            )
         _check_table(at.table_id, at.version, tables.latest(path), at.commit)
 
 

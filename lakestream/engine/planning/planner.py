@@ -204,7 +204,7 @@ class Planner:
         """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""
         is_new = position.version is not None and source.version > position.version
         check_source(self.record, position.version, source, position.commit if is_new else None)
-        check_followed(position.followed, self.tables)
+        check_followed(self.stream, position.followed, self.tables)
         if position.version is None or not is_new:
             return ()
         ahead = checked_commits(source, position.version, source.version)

@@ -53,7 +53,7 @@ def standing(
     if pending is not None:
         check_plan(pending, position.version)
         taken, commit, followed = pending.upto, pending.commit, pending.followed
-    check_followed(followed, services.catalog.handles)
+    check_followed(stream, followed, services.catalog.handles)
     check_source(record, taken, services.catalog.handles.latest(stream.source.info.path), commit)
     return position, pending
 

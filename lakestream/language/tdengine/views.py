@@ -82,7 +82,7 @@ class _Clauses:
     layout: Fragment | None = None
 
     def view(self, time: str | None = None) -> View:
-        """What the options say of the view; ``time`` is the column that its windows are of."""
+        """Return what the options say of the view; ``time`` is the column that its windows are of."""
         return View(self.policy, time, comment=self.comment, column_comments=self.column_comments)
 
 
@@ -214,9 +214,7 @@ def _whole(reader: Reader, clauses: _Clauses, query: Fragment) -> StreamDefiniti
         )
     source = named[0]
     trigger = ReadTrigger("VIEW", reader.words[0], WholeTrigger())
-    options = StreamOptions(
-        late=Exact(Follow()), fill_history=True, view=clauses.view()
-    )
+    options = StreamOptions(late=Exact(Follow()), fill_history=True, view=clauses.view())
     return _defined(reader, clauses, trigger, source, options, _written(query, tree))
 
 

@@ -59,9 +59,12 @@ ALL = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
             "SELECT a, FIRST_VALUE(x) OVER (PARTITION BY k ORDER BY a, x) FROM t",
         ),
         (
-            "SELECT MAX_BY(a, b) FILTER(WHERE c), MIN_BY(a, STRUCT(b AS x)), MAX_BY(a, b + 1) FROM t",
-            "SELECT MAX_BY(a, CASE WHEN NOT b IS NULL THEN STRUCT(b, a) END) FILTER(WHERE c), "
-            "MIN_BY(a, STRUCT(b AS x, a)), MAX_BY(a, CASE WHEN NOT b + 1 IS NULL THEN STRUCT(b + 1, a) END) FROM t",
+            "SELECT MAX_BY(a, b + 1) FILTER(WHERE c) FROM t",
+            "SELECT MAX_BY(a, CASE WHEN NOT b + 1 IS NULL THEN STRUCT(b + 1, a) END) FILTER(WHERE c) FROM t",
+        ),
+        (
+            "SELECT MIN_BY(a, STRUCT(b AS x)) OVER (PARTITION BY k) FROM t",
+            "SELECT MIN_BY(a, STRUCT(b AS x, a)) OVER (PARTITION BY k) FROM t",
         ),
         (
             "SELECT LISTAGG(a, ',') WITHIN GROUP (ORDER BY b) FROM t",
