@@ -726,11 +726,12 @@ class History:
 
 
 def _make(database: duckdb.DuckDBPyConnection, name: str, view: View) -> None:
-    """Make a view's table; the empty text of a folder is NULL."""
+    """Make a view's table; texts that name no folder of their own are NULL."""
     database.execute(f"CREATE TABLE {name} AS {view.expected}")
     kinds = {column[0]: column[1] for column in database.execute(f"DESCRIBE {name}").fetchall()}
     if kinds.get(view.folder) == "VARCHAR":
-        database.execute(f"UPDATE {name} SET {view.folder} = nullif({view.folder}, '')")
+        told = ", ".join(f"'{text}'" for text in UNTOLD)
+        database.execute(f"UPDATE {name} SET {view.folder} = NULL WHERE {view.folder} IN ({told})")
 
 
 def _differences(about: str, lake: Lake, database: duckdb.DuckDBPyConnection, name: str) -> list[str]:
