@@ -177,7 +177,9 @@ def newest_rows(
         if lower is None:
             return None
         columns = [*visible_columns(info), *(info.hidden if windows else ())]
-        rows = read_arrow(table, None, columns=columns, lower=lower[0], time_column=info.time_column)
+        rows = read_arrow(
+            table, None, columns=columns, spans=[(lower[0], None)], time_column=info.time_column
+        )
         if rows.num_rows >= limit or lower[1]:
             found = rows.sort_by([(info.time_column, "descending")]).slice(0, limit)
             return with_windows(table, info, found, most_bytes) if windows else found

@@ -269,7 +269,7 @@ def _old(table: Table, info: TableInfo, rows: pa.Table) -> pa.Table:
     """Return what the table has of the rows' devices in their range of time."""
     first, last = _span(rows)
     return align(
-        read_arrow(table, lower=first, upper=last + 1, time_column=info.time_column, where=_devices_of(rows)),
+        read_arrow(table, spans=[(first, last + 1)], time_column=info.time_column, where=_devices_of(rows)),
         table.schema,
     )
 

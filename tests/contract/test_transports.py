@@ -233,9 +233,11 @@ def test_types_that_spark_wrote_are_read_alike(spark: SparkSession, table: Table
     """Spark cuts the statistics of times to milliseconds: no row may be skipped for that."""
     frame = spark.createDataFrame(arrow((1.0000005, 1.0), (1.0009, 2.0), (1.000999, 3.0)))
     commit(table, frame, tag(1))
-    bounds: dict[str, Any] = {"lower": 1_000_950, "upper": 1_001_000, "time_column": "ts", "columns": ["v"]}
-    assert read_arrow(table, **bounds)["v"].to_pylist() == [3.0]
-    assert [row.v for row in read_spark(spark, table.path, 1, **bounds).collect()] == [3.0]
+    lower, upper = 1_000_950, 1_001_000
+    read: dict[str, Any] = {"time_column": "ts", "columns": ["v"]}
+    assert read_arrow(table, spans=[(lower, upper)], **read)["v"].to_pylist() == [3.0]
+    rows = read_spark(spark, table.path, 1, lower=lower, upper=upper, **read).collect()
+    assert [row.v for row in rows] == [3.0]
     assert read_arrow(table).schema.field("ts").type == pa.timestamp("us", "UTC")
 
 

@@ -183,6 +183,8 @@ def _types_at_once(spark: SparkSession, stream: Stream, typed: Stream) -> tuple[
 
     ``typed`` is the stream whose results have these types. Raises Spark's error where it goes neither.
     """
+    if stream.way is Way.EACH:  # a registered stream, of which that was found
+        return stream, _types_of_each(spark, stream)
     try:
         return stream, _types(spark, typed.evaluation().sql())
     except analysis_error():
@@ -403,14 +405,14 @@ def _refuse_calls(spark: SparkSession, stream: Stream) -> None:
     refuse_calls(spark, (name for tree in trees for name, _ in foreign_calls(tree)))
 
 
-def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception) -> dict[str, str]:
+def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception | None = None) -> dict[str, str]:
     """Evaluate for one window of NULLs; the error of the calculation is the first way's if that fails too."""
     names = {name: f"CAST(NULL AS {kind})" for name, kind in types_of(spark.table(WINDOWS)).items()}
     names["_twrownum"] = "0L"
     try:
         return _types(spark, stream.evaluation().each_sql([names]))
-    except analysis_error():
-        raise _calculation_error(stream, failure) from None
+    except analysis_error() as error:
+        raise _calculation_error(stream, failure or error) from None
 
 
 def _calculation_error(stream: Stream, error: Exception) -> StatementError:

@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.calculation import Bound, Read, Relation
     from lakestream.engine.base.rows import Rows
     from lakestream.engine.reading.narrowed import Narrowed, OneOf
-    from lakestream.engine.reading.transport import Span, Transport
+    from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import StreamRecord, TickPlan
+    from lakestream.storage.tables.datafiles import Span
 
     Spans = list[tuple[int, int]]
 

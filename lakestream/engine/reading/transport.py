@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.reading.narrowed import OneOf
     from lakestream.storage.delta import Table, Tables
+    from lakestream.storage.tables.datafiles import Span
 
 ARROW, DUCKDB, SPARK = "arrow", "duckdb", "spark"
 """Few rows as Arrow, many as Arrow where DuckDB computes them, and what else there is by Spark."""
@@ -144,10 +145,6 @@ class Transport(Protocol):
         ...
 
 
-if TYPE_CHECKING:
-    Span = tuple[int | None, int | None]
-
-
 class ArrowTransport:
     """Rows travel as Arrow tables in this process; one partition, so that no query shuffles.
 
@@ -210,31 +207,22 @@ class ArrowTransport:
         spans: Sequence[Span],
         only: Sequence[OneOf] = (),
     ) -> DataFrame:
-        """Read each span by delta-rs, which skips files by their statistics."""
-        import pyarrow as pa
-
+        """Read the spans by delta-rs, which skips files by their statistics."""
         table = self._tables.open(path)
         if not capabilities(table).arrow_reads:
             return self._beside.rows(path, version, columns, time, spans, only)
-        where, named = said(one.delta() for one in only), time or None
-        parts: list[pa.Table] = []
-        most = self._most(len(columns))
         try:
-            for low, high in spans:
-                read = read_arrow(
-                    *(table, version),
-                    columns=columns,
-                    lower=low,
-                    upper=high,
-                    time_column=named,
-                    where=where,
-                    most=most - sum(part.num_rows for part in parts),
-                )
-                parts.append(read)
+            rows = read_arrow(
+                *(table, version),
+                columns=columns,
+                spans=spans,
+                time_column=time or None,
+                where=said(one.delta() for one in only),
+                most=self._most(len(columns)),
+            )
         except TooManyRowsError:
-            parts.clear()
             return self._by_spark().rows(path, version, columns, time, spans, only)
-        return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
+        return self.frame(rows)
 
     def _most(self, columns: int) -> int:
         """Return how many rows of some columns are read, by what they may take."""

@@ -28,11 +28,12 @@ def least(values: pa.ChunkedArray) -> int | None:
 
 
 def spans_of(low: pa.ChunkedArray, high: pa.ChunkedArray) -> Spans:
-    """Return the spans of event time (µs) of groups, of each from low to high, where it has any."""
+    """Return the spans ``[low, high)`` of event time (µs) of groups, of each where it has any."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    pairs = pa.table({"low": low, "high": high}).drop_null().sort_by("low")
+    pairs = pa.table({"low": low, "high": high}).drop_null()
+    pairs = pairs.filter(pc.less(pairs["low"], pairs["high"])).sort_by("low")
     if not pairs.num_rows:
         return []
     # What overlaps is put together first: there may be a million of them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from typing import TYPE_CHECKING, cast
 
 from lakestream.errors import LakestreamError, StorageError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.storage.columns.times import ReadTime
+    from lakestream.storage.tables.datafiles import Span
 
 _FEW_FILES = 1_000
 
@@ -79,33 +81,40 @@ def read_arrow(
     version: int | None = None,
     *,
     columns: Sequence[str] | None = None,
-    lower: int | None = None,
-    upper: int | None = None,
+    spans: Sequence[Span] = (),
     time_column: str | None = None,
     where: str | None = None,
     most: int | None = None,
 ) -> pa.Table:
     """Return the table's rows at a version (None: the one seen last), in no particular order.
 
-    ``lower`` and ``upper`` bound ``time_column`` to ``[lower, upper)`` in microseconds since 1970 UTC;
-    files outside are skipped by their statistics. ``where`` is a further condition in delta-rs's SQL.
+    ``time_column`` lies in one of the ``spans`` ``[lower, upper)`` in microseconds since 1970 UTC, None for
+    no bound, where there are any; files outside are skipped by their statistics. ``where`` is a further
+    condition in delta-rs's SQL.
     Strings come as plain strings, timestamps in microseconds, UTC. Raises StorageError
     VERSION_NOT_FOUND or READ_FAILED (a data file is gone), and TooManyRowsError for more than ``most``,
     of which no others are read.
     """
     table = opened(table)
-    if time_column is None and (lower is not None or upper is not None):
-        raise ValueError("lower and upper bound a time_column, and none was named")
+    bounded = [] if (None, None) in spans else spans
+    if time_column is None and bounded:
+        raise ValueError("spans bound a time_column, and none was named")
     wanted = list(columns) if columns is not None else table.columns(version)
-    conditions = _range(table, time_column, lower, upper) if time_column is not None else []
+    conditions = [] if time_column is None else _ranges(table, time_column, bounded)
     asked = wanted if time_column is None or time_column in wanted else [*wanted, time_column]
     if where:
         conditions.append(f"({where})")
-    few = few_files(table, version, time=time_column, lower=lower, upper=upper)
+    few = few_files(table, version, time=time_column, spans=bounded)
     rows = _scan(table, version, asked, " AND ".join(conditions) or None, few, most)
-    if time_column is not None:
-        rows = _within(rows, time_column, lower, upper)
+    if time_column is not None and bounded:
+        rows = _within(rows, time_column, bounded)
     return rows.select(wanted)
+
+
+def _ranges(table: Table, column: str, spans: Sequence[Span]) -> list[str]:
+    """Return a condition that holds for times of all spans, where one of delta-rs's leaves any out."""
+    parts = [_range(table, column, lower, upper) for lower, upper in spans]
+    return [f"({' OR '.join(' AND '.join(part) for part in parts)})"] if parts and all(parts) else []
 
 
 def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
@@ -187,15 +196,24 @@ def _bounds(time: ReadTime, name: str, lower: int | None, upper: int | None) -> 
     return time.bounds(name, *within)
 
 
-def _within(rows: pa.Table, column: str, lower: int | None, upper: int | None) -> pa.Table:
+def _within(rows: pa.Table, column: str, spans: Sequence[Span]) -> pa.Table:
+    """Return the rows whose time lies in one of the spans."""
+    import pyarrow.compute as pc
+
+    return rows.filter(reduce(pc.or_, [_lies(rows[column], lower, upper) for lower, upper in spans]))
+
+
+def _lies(times: pa.ChunkedArray, lower: int | None, upper: int | None) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for bound, holds in ((lower, pc.greater_equal), (upper, pc.less)):
-        if bound is not None:
-            instant = pa.scalar(bound, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
-            rows = rows.filter(holds(rows[column], instant))
-    return rows
+    bounds = [(lower, pc.greater_equal), (upper, pc.less)]
+    instants = [
+        (pa.scalar(bound, pa.int64()).cast(pa.timestamp("us")).cast(times.type), holds)
+        for bound, holds in bounds
+        if bound is not None
+    ]
+    return reduce(pc.and_, [holds(times, instant) for instant, holds in instants])
 
 
 _PIECE_ROWS = 131_072

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from lakestream.storage.tables.table import Table
 
+    Span = tuple[int | None, int | None]
+    """A range of event time ``[lower, upper)`` (µs since 1970 UTC; None: no bound)."""
+
 _ROW_BYTES = 16
 """What a row takes in a file that tells no number of rows: rather too little."""
 _GLOB = set("*?[]{}\\")

@@ -27,6 +27,7 @@ from lakestream.storage.tables.looks import once
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lakestream.storage.tables.datafiles import Span
     from lakestream.storage.tables.log import AddedFile
     from lakestream.storage.tables.table import Table
 
@@ -64,15 +65,15 @@ def few_files(
     version: int | None = None,
     *,
     time: str | None = None,
-    lower: int | None = None,
-    upper: int | None = None,
+    spans: Sequence[Span] = (),
 ) -> list[str] | None:
-    """Return the files of a table in a store that may have rows of a range, where they are few and small.
+    """Return the files of a table in a store that may have rows of some spans, where they are few and small.
 
-    ``version`` None is the one seen last; ``[lower, upper)`` are in µs since 1970 UTC. None: they are not
-    few, or not the table's rows as they lie there, or not known without the log.
+    ``version`` None is the one seen last; the spans are ``[lower, upper)`` in µs since 1970 UTC, all rows
+    where there are none. None: they are not few, or not the table's rows as they lie there, or not known
+    without the log.
     """
-    sizes = _sizes(table, version, time, (lower, upper))
+    sizes = _sizes(table, version, time, spans)
     if sizes is None:
         return None
     is_few = len(sizes) <= _FEW_FILES and sum(sizes.values()) <= _FEW_BYTES
@@ -103,7 +104,7 @@ def small_files(table: Table, bytes_each: float = inf) -> dict[str, int] | None:
 
     None: they are many or large together, or not the table's rows as they lie there.
     """
-    sizes = _sizes(table, None, None, (None, None))
+    sizes = _sizes(table, None)
     if sizes is None:
         return None
     small = {name: size for name, size in sizes.items() if size < bytes_each}
@@ -112,9 +113,12 @@ def small_files(table: Table, bytes_each: float = inf) -> dict[str, int] | None:
 
 
 def _sizes(
-    table: Table, version: int | None, time: str | None, span: tuple[int | None, int | None]
+    table: Table,
+    version: int | None,
+    time: str | None = None,
+    spans: Sequence[Span] = (),
 ) -> dict[str, int] | None:
-    """Return the sizes of a table's files in a store that may have rows of a range; None as said there."""
+    """Return the sizes of a table's files in a store that may have rows of some spans; None as said there."""
     if not files.is_uri(table.path) or not has_plain_rows(table):
         return None
     with table.guard:
@@ -123,13 +127,15 @@ def _sizes(
         upto = table.version if version is None else version
         if not table.ahead.since <= upto <= table.version:
             return None
-        found = within(table, table.ahead.handle, time, *span)
+        parts = [within(table, table.ahead.handle, time, *span) for span in spans or [(None, None)]]
         changes = table.ahead.changes(upto)
-    sizes = dict(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
+    sizes: dict[str, int] = {}
+    for found in parts:
+        sizes.update(zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True))
     for name in changes.removed:
         sizes.pop(name, None)
     added = changes.added.values()
-    sizes.update((file.path, file.size) for file in added if _may_have(file, table, time, span))
+    sizes.update((file.path, file.size) for file in added if _may_have(file, table, time, spans))
     return sizes
 
 
@@ -139,13 +145,15 @@ def has_plain_rows(table: Table) -> bool:
     return not (mapped or table.partition_columns or "deletionVectors" in table.features)
 
 
-def _may_have(file: AddedFile, table: Table, time: str | None, span: tuple[int | None, int | None]) -> bool:
-    """Return whether a file may have rows of a range of time, by its statistics."""
+def _may_have(file: AddedFile, table: Table, time: str | None, spans: Sequence[Span]) -> bool:
+    """Return whether a file may have rows of some spans of time, by its statistics."""
     ends = file.times(time) if time is not None and table.time_of(time) is None else None
-    if ends is None:
+    if ends is None or not spans:
         return True
-    lower, upper = span
-    return not ((upper is not None and ends[0] >= upper) or (lower is not None and ends[1] < lower))
+    first, last = ends
+    return any(
+        (lower is None or last >= lower) and (upper is None or first < upper) for lower, upper in spans
+    )
 
 
 def _is_plain(name: str) -> bool:

@@ -41,7 +41,7 @@ def meets_keys(table: Table, rows: pa.Table, key: Sequence[str], time_column: st
     if not rows.num_rows:
         return False
     first, last = span_of(rows, time_column)
-    old = read_arrow(table, columns=list(key), lower=first, upper=last + 1, time_column=time_column)
+    old = read_arrow(table, columns=list(key), spans=[(first, last + 1)], time_column=time_column)
     if not old.num_rows:
         return False
     new = rows.select(list(key)).cast(old.schema)

@@ -27,6 +27,7 @@ from lakestream.storage.delta import (
 )
 from lakestream.storage.names.table_info import Column
 from lakestream.storage.rows.reading import among, plain
+from lakestream.storage.tables.datafiles import data_files
 from lakestream.storage.tables.log import SAME_ROWS, Rewrites, commit_name
 
 if TYPE_CHECKING:
@@ -50,11 +51,20 @@ def test_a_time_range_is_half_open_and_exact_to_the_microsecond(
     table: Table, rows: Callable[..., pa.Table]
 ) -> None:
     append(table, rows((2.000001, 7.0), (1.999999, 8.0)))
-    found = read_arrow(table, columns=["v"], lower=2 * S, upper=4 * S, time_column="ts")
+    found = read_arrow(table, columns=["v"], spans=[(2 * S, 4 * S)], time_column="ts")
     assert sorted(found["v"].to_pylist()) == [2.0, 3.0, 7.0]
     assert found.column_names == ["v"]
     with pytest.raises(ValueError, match="time_column"):
-        read_arrow(table, lower=1)
+        read_arrow(table, spans=[(1, None)])
+
+
+def test_of_several_time_ranges_no_file_between_is_read(table: Table) -> None:
+    between = data_files(table, table.version, "ts", 3 * S, 4 * S - 2_000)["path"].to_pylist()
+    for name in between:
+        Path(table.path, name).unlink()
+    assert len(between) == 1
+    found = read_arrow(table, columns=["v"], spans=[(None, 2 * S), (4 * S + 1_000, None)], time_column="ts")
+    assert sorted(found["v"].to_pylist()) == [1.0, 5.0]
 
 
 def test_types_are_plain(table: Table) -> None:
@@ -146,7 +156,7 @@ def test_a_column_may_have_any_name(catalog: Catalog) -> None:
     assert changes_arrow(table, table.version - 1, table.version, names).select(names).to_pylist() == [
         dict.fromkeys(names, 1)
     ]
-    assert read_arrow(table, columns=names, lower=0, time_column="order").num_rows == 1
+    assert read_arrow(table, columns=names, spans=[(0, None)], time_column="order").num_rows == 1
 
 
 def test_a_compaction_changes_nothing(table: Table) -> None:

@@ -142,10 +142,14 @@ def test_a_range_of_a_field_is_read_from_its_files(tmp_path: Path) -> None:
     table.time = field("timestamp")
     low = int(START.timestamp()) * 1_000_000 + 2 * DAY_US
     assert data_files(table, 9, "ts", low, low + 3 * DAY_US).num_rows == 3
-    found = read_arrow(table, columns=["v", "ts"], lower=low, upper=low + 3 * DAY_US, time_column="ts")
+    found = read_arrow(table, columns=["v", "ts"], spans=[(low, low + 3 * DAY_US)], time_column="ts")
     assert found.column_names == ["v", "ts"]
     assert sorted(found["v"].to_pylist()) == [2, 3, 4]
-    assert read_arrow(table, lower=low + 7 * DAY_US, time_column="ts").column_names == ["ts", "x", "v"]
+    assert read_arrow(table, spans=[(low + 7 * DAY_US, None)], time_column="ts").column_names == [
+        "ts",
+        "x",
+        "v",
+    ]
     assert newest_time(table, "ts", _no_spark) == low + 7 * DAY_US
     assert capabilities(table).arrow_reads
 
@@ -190,12 +194,12 @@ def test_a_range_is_read_from_its_files(tmp_path: Path, kind: str, *, partitione
     table = Table.open(path)
     table.time = ReadTime("t", kind, unit="SECONDS" if kind == "bigint" else None)
     start = 20_089 * DAY_US
-    found = read_arrow(table, lower=start + 2 * DAY_US, upper=start + 5 * DAY_US, time_column="t")
+    found = read_arrow(table, spans=[(start + 2 * DAY_US, start + 5 * DAY_US)], time_column="t")
     assert sorted(found["v"].to_pylist()) == [2, 3, 4]
     assert found.schema.field("t").type == pa.timestamp("us", "UTC")
-    assert read_arrow(table, columns=["v"], lower=start + 9 * DAY_US, time_column="t").to_pydict() == {
-        "v": [9]
-    }
+    assert read_arrow(
+        table, columns=["v"], spans=[(start + 9 * DAY_US, None)], time_column="t"
+    ).to_pydict() == {"v": [9]}
 
 
 def test_ends_that_are_no_times_are_not_the_ends_of_the_table(tmp_path: Path) -> None:

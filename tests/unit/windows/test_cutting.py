@@ -87,6 +87,26 @@ def test_a_group_goes_on_from_what_is_open_or_is_cut_anew_from_a_late_row(
     assert (found.late, found.from_us, found.newest) == (late, from_us, 90)
 
 
+@pytest.mark.parametrize(
+    ("resume", "low", "high", "spans"),
+    [
+        (40, 90, 95, [(40, 51), (90, 96)]),
+        (None, 90, 95, [(90, 96)]),
+        (40, 50, 95, [(40, 96)]),
+        (20, 30, 40, [(20, 51)]),
+    ],
+)
+def test_no_row_of_a_group_is_looked_for_between_what_was_known_and_what_came(
+    resume: int | None, low: int, high: int, spans: list[tuple[int, int]]
+) -> None:
+    cut = cutting(FOLLOWS)
+    found = cut._touched(
+        added(low, high), known(resume=resume, newest=50, safe=50 if resume is None else 45), {}
+    )
+    assert found is not None
+    assert found.spans == spans
+
+
 @pytest.mark.parametrize(("stream", "counted", "starts"), [(COUNTS, 2, [30, 40]), (FOLLOWS, 0, ())])
 def test_only_counts_go_on_from_what_was_counted(stream: Stream, counted: int, starts: Sequence[int]) -> None:
     old = known(resume=30, counted=2, starts=[30, 40], opened=[30, 40])

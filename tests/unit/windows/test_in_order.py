@@ -68,6 +68,7 @@ def test_a_new_group_is_cut_from_its_first_row() -> None:
             "mark": 6_000_000,
             "counted": 0,
             "resume": None,
+            "known": None,
         }
     ]
 

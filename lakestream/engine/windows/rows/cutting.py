@@ -302,6 +302,8 @@ class Cutting:
             # What is computed again is so from all rows there are.
             expired=() if late or lost else old.get(EXPIRED, ()),
             closed=closed,
+            known=newest,
+            came=row["low_kept"],
             changed=start is not None or (row["top_removed"] is not None and row["top_removed"] >= goes_on),
         )
 
@@ -368,14 +370,8 @@ class Cutting:
         return touched
 
     def _read(self, touched: list[CutGroup]) -> None:
-        spans = [
-            (
-                group.from_us,
-                group.newest + 1 if group.newest is not None and not group.lost_newest else EVER[1],
-            )
-            for group in touched
-        ]
-        self.given.relations.rows_at(self.given.plan.upto, merge_spans(spans))
+        spans = merge_spans([span for group in touched for span in group.spans])
+        self.given.relations.rows_at(self.given.plan.upto, spans)
 
     def _with_newest(self, touched: list[CutGroup]) -> list[CutGroup]:
         """Return the groups that lost their newest row with the one that is the newest now."""

@@ -29,8 +29,21 @@ class CutGroup:
     """Instants of rows in the open window that had expired when they came: they do not cut it."""
     closed: int | None = None
     """Where the last window that has closed ends (µs), where the stream keeps that."""
+    known: int | None = None
+    """Its newest row before the tick (µs); None where there was none."""
+    came: int | None = None
+    """The oldest row that came with the tick (µs)."""
     changed: bool = False
     """Whether rows of the open windows were rewritten or went, or earlier ones joined them."""
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where its rows may lie from where on it is cut (µs): not between what was known and what came."""
+        end = EVER[1] if self.newest is None or self.lost_newest else self.newest + 1
+        if self.known is None or self.came is None or self.came <= self.known:
+            return [(self.from_us, end)]
+        before = [(self.from_us, self.known + 1)] if self.from_us <= self.known else []
+        return [*before, (max(self.from_us, self.came), end)]
 
     def watermark(self, delay_us: int) -> int:
         """Return its watermark (µs), for a watermark delay."""

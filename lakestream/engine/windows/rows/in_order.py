@@ -197,6 +197,7 @@ class InOrder:
             "mark": pc.subtract(newest, self.stream.watermark_delay),
             "counted": pc.coalesce(old["counted"], pa.scalar(0, pa.int64())),
             "resume": old["resume"],
+            "known": old["newest"],
         }
         if keeps_closed(self.stream):
             columns[CLOSED] = old[CLOSED]
@@ -225,7 +226,8 @@ class InOrder:
     def _read(self, groups: pa.Table) -> None:
         import pyarrow.compute as pc
 
-        spans = spans_of(groups["from_us"], pc.add(groups["newest"], 1))
+        # What came is here; no row of a group lies between what was its newest one and that.
+        spans = spans_of(groups["from_us"], pc.add(groups["known"], 1))
         self.given.relations.rows_as_changed(spans)
 
     # --- the query ---
