@@ -175,6 +175,11 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
         "SELECT (a > 0) IN (1, 2) FROM v",
         "SELECT a, x FROM v LATERAL VIEW OUTER explode(filter(array(a), y -> y > 1)) AS x",
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r",
+        "SELECT rank() OVER (ORDER BY a RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS m FROM v",
+        "SELECT row_number() OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM v",
+        "SELECT lag(a) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM v",
+        "SELECT dense_rank() IGNORE NULLS OVER (ORDER BY a) AS m FROM v",
+        "SELECT rank() OVER () AS m FROM v",
     ],
 )
 def test_what_spark_refuses_is_not_answered(session: SmallSession, sql: str) -> None:

@@ -213,10 +213,15 @@ _OF_AN_ORDER = (exp.Lag, exp.Lead, exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
 def of_one_order(node: exp.Expr) -> None:
-    """Refuse a function of rows in no order."""
-    call = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
-    if isinstance(call, _OF_AN_ORDER) and not node.args.get("order"):
+    """Refuse a function of rows in no order, and what Spark refuses beside one: a frame, ranks less NULLs."""
+    ignores = isinstance(node.this, exp.IgnoreNulls)
+    call = node.this.this if ignores else node.this
+    if not isinstance(call, _OF_AN_ORDER):
+        return
+    if not node.args.get("order"):
         raise NotExactError(f"{type(call).__name__} of rows in no order")
+    if node.args.get("spec") or (ignores and not isinstance(call, (exp.Lag, exp.Lead))):
+        raise NotExactError(f"{type(call).__name__} with a frame or without NULLs")
 
 
 def _within_an_int(node: exp.Expr) -> None:
