@@ -78,6 +78,11 @@ OF_ONE = [
     "second",
     "length",
     "md5",
+    "upper",
+    "lower",
+    "trim",
+    "round",
+    "to_date",
     "timestamp_micros",
     "timestamp_millis",
 ]
@@ -141,6 +146,10 @@ class Drawer:
             lambda: f"({one} LIKE 'a%')",
             lambda: f"left({one}, 2)",
             lambda: f"substring({one}, 1, 2)",
+            lambda: f"round({one}, {pick(['2', '0', '-1', other])})",
+            lambda: f"replace({one}, {other}, 'x')",
+            lambda: f"date_format({one}, {pick(['yyyy-MM-dd', 'HH', 'EEE'])!r})",
+            lambda: f"({one} {pick('+-')} INTERVAL {pick(['1 HOUR', '2 DAYS', '3 MONTHS', '1.5 SECONDS'])})",
         ]
         return pick(forms)()
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WHOLE, DOUBLE, DECIMAL = "a whole number", "a double", "a decimal that is written"
 FIXED, FLOAT, BYTES = "a decimal", "a float", "bytes"
 TRUTH, TEXT, INSTANT, DAY, NULL = "a truth", "a text", "an instant", "a day", "no value"
+DURATION = "a duration that is written"
 
 _NUMBERS = frozenset({WHOLE, DOUBLE})
 _SUMS = {WHOLE: WHOLE, DOUBLE: DOUBLE, FLOAT: DOUBLE, FIXED: FIXED}
@@ -37,6 +38,7 @@ _TYPES = {
     "timestamp": INSTANT,
     "date": DAY,
 }
+_UNITS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 _WINDOW = {
     **dict.fromkeys(TIME_PLACEHOLDERS, INSTANT),
     **dict.fromkeys(("_twduration", "_twrownum", "_tgrpid"), WHOLE),
@@ -82,7 +84,9 @@ def is_plain(query: exp.Expr, columns: Mapping[str, str]) -> bool:
     given = [kind_of(item.sql("spark"), known) for item in (*query.selects, *keys)]
     met = all(kind_of(clause.sql("spark"), known) == TRUTH for clause in clauses)
     return (
-        met and not {None, DECIMAL, NULL} & {*given} and not any(isinstance(key, exp.Literal) for key in keys)
+        met
+        and not {None, DECIMAL, DURATION, NULL} & {*given}
+        and not any(isinstance(key, exp.Literal) for key in keys)
     )
 
 
@@ -143,6 +147,20 @@ def _is_null(node: exp.Expr, columns: Mapping[str, str]) -> str:
     return _checked(that=isinstance(node.expression, exp.Null), gives=TRUTH)
 
 
+def _duration(node: exp.Expr, _columns: Mapping[str, str]) -> str:
+    unit = node.args.get("unit")
+    is_plain = isinstance(node.this, exp.Literal) and isinstance(unit, exp.Var) and unit.name in _UNITS
+    return _checked(that=is_plain and node.name.isdigit(), gives=DURATION)
+
+
+def _shifted(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    """Return the kind of a sum or difference, of numbers or of an instant and a duration behind it."""
+    if isinstance(node.expression, exp.Interval):
+        _kind(node.expression, columns)
+        return _checked(that=_kind(node.this, columns) == INSTANT, gives=INSTANT)
+    return _computed(node, columns)
+
+
 def _computed(node: exp.Expr, columns: Mapping[str, str]) -> str:
     kinds = _all(_operands(node), columns)
     if len(kinds) == 1 and not kinds <= _NUMBERS | {DECIMAL}:
@@ -186,7 +204,9 @@ def _cast(node: exp.Expr, columns: Mapping[str, str]) -> str:
     if kind is None:
         raise _NotPlainError
     numbers = kind in _NUMBERS and given in {*_SUMS, DECIMAL, TRUTH}
-    return _checked(that=numbers or given in (kind, NULL) or (kind == TEXT and given != DECIMAL), gives=kind)
+    told = kind == TEXT and given not in (DECIMAL, DURATION)
+    is_written = given == TEXT and kind in (INSTANT, DAY) and isinstance(node.this, exp.Literal)
+    return _checked(that=numbers or told or is_written or given in (kind, NULL), gives=kind)
 
 
 def _of(gives: str, *takes: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
@@ -203,6 +223,36 @@ def _of_texts(gives: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
         return _checked(that=_all(_operands(node), columns) == {TEXT}, gives=gives)
 
     return rule
+
+
+def _rounded(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    digits, kind = node.args.get("decimals"), _kind(node.this, columns)
+    is_plain = digits is None or (isinstance(digits, exp.Literal) and digits.is_int)
+    return _checked(that=is_plain and kind in _NUMBERS, gives=kind)
+
+
+def _trimmed(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    return _checked(that=node.expression is None and _kind(node.this, columns) == TEXT, gives=TEXT)
+
+
+def _replaced(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    parts = (node.this, node.expression, node.args.get("replacement"))
+    return _checked(that=_all(parts, columns) == {TEXT}, gives=TEXT)
+
+
+def _formatted(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    of = node.this.this if isinstance(node.this, exp.TimeStrToTime) else node.this
+    form = node.args["format"]
+    is_plain = isinstance(form, exp.Literal) and form.is_string
+    return _checked(that=is_plain and _kind(of, columns) in (INSTANT, DAY), gives=TEXT)
+
+
+def _day(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    """Return the kind of to_date(); sqlglot puts one that is not safe within other functions."""
+    kind = _kind(node.this, columns)
+    if not node.args.get("safe"):
+        return kind
+    return _checked(that=not node.args.get("format") and kind in (INSTANT, DAY), gives=DAY)
 
 
 def _called(node: exp.Expr, columns: Mapping[str, str]) -> str:
@@ -284,7 +334,9 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, str]], str]] = {
     **dict.fromkeys(_COMPARISONS, _compared),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), _combined),
     exp.Is: _is_null,
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs), _computed),
+    exp.Interval: _duration,
+    **dict.fromkeys((exp.Add, exp.Sub), _shifted),
+    **dict.fromkeys((exp.Mul, exp.Mod, exp.Neg, exp.Abs), _computed),
     exp.Div: _quotient,
     exp.IntDiv: _whole_quotient,
     **dict.fromkeys((exp.If, exp.Case, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _chosen),
@@ -293,12 +345,17 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, str]], str]] = {
     exp.Sqrt: _of(DOUBLE, WHOLE, DOUBLE),
     **dict.fromkeys((exp.Year, exp.Month, exp.Day), _of(WHOLE, INSTANT, DAY)),
     **dict.fromkeys((exp.Hour, exp.Minute, exp.Second), _of(WHOLE, INSTANT)),
-    exp.TsOrDsToDate: _same,
+    exp.TsOrDsToDate: _day,
     **dict.fromkeys((exp.UnixMicros, exp.UnixMillis), _of(WHOLE, INSTANT)),
     exp.UnixDate: _of(WHOLE, DAY),
     exp.Anonymous: _called,
     exp.TimestampTrunc: _of(INSTANT, INSTANT),
     exp.Length: _of(WHOLE, TEXT),
+    exp.Round: _rounded,
+    **dict.fromkeys((exp.Upper, exp.Lower), _of(TEXT, TEXT)),
+    exp.Trim: _trimmed,
+    exp.Replace: _replaced,
+    exp.TimeToStr: _formatted,
     exp.MD5: _of(TEXT, TEXT),
     **dict.fromkeys((exp.Like, exp.StartsWith, exp.EndsWith, exp.Contains), _of_texts(TRUTH)),
     **dict.fromkeys((exp.Concat, exp.DPipe), _of_texts(TEXT)),
