@@ -278,18 +278,16 @@ class StreamStatements:
         if bounds is None:
             self._refuse_unfit(record)
         if definition.options.late.by_arrival and bounds is not None:
-            raise NotSupportedError(
-                "RECALCULATE of a stream in processing time: its rows have no event time to go by"
-            )
+            hint = "its rows have no event time to go by"
+            raise NotSupportedError("RECALCULATE of a stream in processing time", hint=hint)
         if definition.options.late.drops and bounds is not None:
             target = self.loaded(record).target
             require_provenance("RECALCULATE STREAM", target.info, target.shape)
         by_clock = definition.options.emission.by_clock or is_periodic(definition.trigger)
         if by_clock and (bounds is not None or definition.options.emission.by_clock):
             kind = "PERIOD" if is_periodic(definition.trigger) else "FORCE_WINDOW_CLOSE"
-            raise NotSupportedError(
-                f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
-            )
+            hint = "what it has written belongs to the time at which it was"
+            raise NotSupportedError(f"RECALCULATE of a stream with {kind}", hint=hint)
         return request_recalculation(
             self.at.registry,
             record,

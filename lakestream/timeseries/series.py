@@ -294,6 +294,33 @@ def placements(query: SeriesQuery) -> list[Placement]:
     return [Placement(names, {"": device}) for device, names in columns.items()]
 
 
+def written_into(query: SeriesQuery, rows: pa.Table) -> pa.Table:
+    """Return what INTO wrote: where each column went, and how many points it has there (IoTDB)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def points(place: int, of: pa.Table) -> int:
+        return int(pc.count(of[f"c{place}"]).as_py())
+
+    found: list[tuple[str | int, ...]] = []
+    names = ["SourceColumn", "TargetTimeseries", "Written"]
+    if not query.outputs:
+        pass
+    elif query.select.by_device:
+        for device, targets in device_targets(query).items():
+            of = rows.filter(pc.equal(rows[DEVICE], str(device)))
+            columns = enumerate(zip(query.outputs, targets, strict=True))
+            found += [(str(device), o.name, str(t), points(place, of)) for place, (o, t) in columns]
+    else:
+        paths = by_time(query.select, [output.source for output in query.outputs])
+        columns = enumerate(zip(query.outputs, paths, strict=True))
+        found = [(o.name, str(t), points(place, rows)) for place, (o, t) in columns]
+    if query.select.by_device:
+        names = ["SourceDevice", *names]
+    kinds = [pa.string()] * (len(names) - 1) + [pa.int64()]
+    return pa.table([pa.array([row[at] for row in found], kind) for at, kind in enumerate(kinds)], names)
+
+
 def check_targets(tree: Tree, query: SeriesQuery) -> None:
     """Raise StatementError, with its place, where INTO has no series for a column or one of another type.
 
@@ -311,10 +338,15 @@ def check_targets(tree: Tree, query: SeriesQuery) -> None:
             raise error.at(place_of(query.select.text)) from None
 
 
-def _by_device(query: SeriesQuery) -> list[Placement]:
+def device_targets(query: SeriesQuery) -> dict[Path, tuple[Path, ...]]:
+    """Return for each device the targets of its columns. Raises StatementError INTO_INVALID."""
     names = [output.operands[0].shown if output.operands else output.name for output in query.outputs]
+    return by_device(query.select, query.devices, names)
+
+
+def _by_device(query: SeriesQuery) -> list[Placement]:
     groups: dict[tuple[str, ...], dict[str, Path]] = {}
-    for source, paths in by_device(query.select, query.devices, names).items():
+    for source, paths in device_targets(query).items():
         measurements = tuple(path.measurement for path in paths)
         groups.setdefault(measurements, {})[str(source)] = paths[0].device
     return [

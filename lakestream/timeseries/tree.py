@@ -21,7 +21,7 @@ from lakestream.timeseries.continuous import ContinuousQueries
 from lakestream.timeseries.firing import Triggers
 from lakestream.timeseries.mapped import MappedTables
 from lakestream.timeseries.points import AT, Writer, block_of, block_of_values, type_of_arrow
-from lakestream.timeseries.series import SeriesReader, blocks_into, shown
+from lakestream.timeseries.series import SeriesReader, blocks_into, shown, written_into
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -227,10 +227,10 @@ class TreeEngine:
         if not select.into:
             return Result(arrow=shown(query, rows))
         try:
-            count = self.writer.write(blocks_into(query, rows))
+            self.writer.write(blocks_into(query, rows))
         except LakestreamError as error:
             raise error.at(place_of(select.text)) from None
-        return Result(message=f"wrote {count} row{'s' if count != 1 else ''}")
+        return Result(arrow=written_into(query, rows))
 
     @cached_property
     def _handlers(self) -> dict[type, Callable[[Any], Result]]:

@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from lakestream.compute.tree.series_types import NUMBERS, type_of
-from lakestream.language.iotdb.paths import ANY_NODE, Path, Series
+from lakestream.language.iotdb.paths import ANY_NODE, ANY_NODES, Path, Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,8 +104,12 @@ def outputs(select: Select, series: Sequence[Series]) -> list[Output]:
 
 def expansions(select: Select, expression: Expression, series: Sequence[Series]) -> list[Output]:
     """Return an expression once for each way in which its paths stand for series; empty for none."""
+    counts = set(expression.calls) == {"count"}
     choices = [
-        _pooled(select, path, series) if expression.counts_times else _operands(select, path, series)
+        _pooled(select, path, series)
+        if expression.counts_times
+        # What is counted may be of any measurement: count(*) is of all points (IoTDB's own tests).
+        else _operands(select, path, series, by_measurement=not (counts and path.nodes[-1] in _ANY))
         for path in expression.paths
     ]
     return [
@@ -125,7 +129,7 @@ def _pooled(select: Select, path: Path, series: Sequence[Series]) -> list[Operan
     return [Operand(str(path), found)] if found else []
 
 
-def _operands(select: Select, path: Path, series: Sequence[Series]) -> list[Operand]:
+def _operands(select: Select, path: Path, series: Sequence[Series], *, by_measurement: bool) -> list[Operand]:
     found = _found(select, path, series)
     if select.by_device:
         names = dict.fromkeys(one.path.measurement for one in found)
@@ -134,7 +138,8 @@ def _operands(select: Select, path: Path, series: Sequence[Series]) -> list[Oper
         return [Operand(str(one.path), (one,)) for one in found]
     groups: dict[str, list[Series]] = {}
     for one in found:
-        groups.setdefault(_at_levels(one.path, select.levels), []).append(one)
+        shown = _at_levels(one.path, select.levels, by_measurement=by_measurement)
+        groups.setdefault(shown, []).append(one)
     return [Operand(shown, tuple(group)) for shown, group in groups.items()]
 
 
@@ -142,14 +147,17 @@ def _of_measurement(series: Sequence[Series], name: str) -> tuple[Series, ...]:
     return tuple(one for one in series if one.path.measurement == name)
 
 
-def _at_levels(path: Path, levels: Sequence[int]) -> str:
+_ANY = (ANY_NODE, ANY_NODES)
+
+
+def _at_levels(path: Path, levels: Sequence[int], *, by_measurement: bool) -> str:
     """Return a path with the nodes at the levels, the measurement and the root; stars for the others.
 
-    >>> _at_levels(Path(("root", "ln", "wf01", "status")), (1,))
+    >>> _at_levels(Path(("root", "ln", "wf01", "status")), (1,), by_measurement=True)
     'root.ln.*.status'
     """
     last = len(path.nodes) - 1
-    kept = {0, last, *levels}
+    kept = {0, *levels, *([last] if by_measurement else [])}
     return ".".join(node if place in kept else ANY_NODE for place, node in enumerate(path.nodes))
 
 

@@ -26,7 +26,8 @@ SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
 
 WINDOWS = ("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "INTERVAL")
 FOREIGN_CLAUSES = dict.fromkeys(("SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIMIT"), "") | {
-    "CALENDAR": "it is a trigger: CREATE STREAM s CALENDAR(MONTH) FROM …"
+    "CALENDAR": "it is a trigger: CREATE STREAM s CALENDAR(MONTH) FROM …",
+    "TRUE_FOR with COUNT": "HAVING count(*) >= n",
 }
 """Clauses that a query here does not have, TDengine's and of streams, and what to write instead."""
 
@@ -164,7 +165,7 @@ class TDengineParser(InterpolationParser):
         if self._at_clause() and self._match_text_seq("SLIDING"):
             window.set("sliding", self._parse_wrapped(self._parse_unary))
         if self._at_clause() and self._match_text_seq("TRUE_FOR"):
-            window.set("least", self._parse_wrapped(self._parse_disjunction))
+            window.set("least", self._parse_wrapped(self._parse_least))
         if self._at_clause() and self._match_text_seq("FILL"):
             self._match_l_paren()
             window.set("fill", self._curr.text.upper())
@@ -173,6 +174,19 @@ class TDengineParser(InterpolationParser):
             self._match_r_paren()
         select.set(INNER_WINDOW, window)
         return True
+
+    def _parse_least(self) -> exp.Expr | None:
+        """Read what a window takes at least: a duration."""
+        self._refuse_count()
+        least: exp.Expr | None = self._parse_unary()
+        if self._match_set((TokenType.AND, TokenType.OR)):
+            self._refuse_count()
+            self.raise_error("Expecting )")
+        return least
+
+    def _refuse_count(self) -> None:
+        if self._curr.text.upper() == "COUNT":
+            raise ForeignClauseError("TRUE_FOR with COUNT", self._curr.start, self._curr.end + 1)
 
     def _parse_conditions(self, window: InnerWindow) -> None:
         """Read ``START WITH a END WITH b``, in brackets or not."""

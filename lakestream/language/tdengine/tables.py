@@ -87,6 +87,13 @@ _MICROSECONDS = 6
 _FLOAT_BITS = 24
 """The most digits of FLOAT(n) that are four bytes; more are a DOUBLE."""
 _RETURNING_HINT = "leave it out, and SELECT what was written"
+_LEAVE_OUT = "leave it out: files, copies and caches are the storage's affair"
+_DATABASE_HINTS = {
+    "KEEP": "DELETE takes old rows away, and VACUUM their files",
+    "PRECISION": "leave it out: times are kept in microseconds, and whole numbers count milliseconds",
+    "COMMENT": "leave it out: COMMENT ON TABLE and COMMENT ON COLUMN are there",
+}
+"""What stands in the place of options of CREATE DATABASE."""
 _DROP_HINT = "leave it out: the table's files go with it"
 _OPTION_HINTS = {
     "NOT": "EXPECT says what rows are to meet, such as CHECK (n IS NOT NULL)",
@@ -104,7 +111,10 @@ def create_database(reader: Reader) -> CreateDatabase:
     if_not_exists = reader.if_not_exists()
     name = take_database_name(reader)
     if reader.peek().kind is Kind.WORD:
-        raise reader.unsupported(f"the database option {reader.peek().text.upper()}")
+        option = reader.peek().text.upper()
+        raise reader.unsupported(
+            f"the database option {option}", hint=_DATABASE_HINTS.get(option, _LEAVE_OUT)
+        )
     return CreateDatabase(name, if_not_exists)
 
 

@@ -61,6 +61,9 @@ def read_trigger(reader: Reader, *, classic: bool = False) -> ReadTrigger:
     """
     word = reader.peek()
     name = word.text.upper() if word.kind is Kind.WORD else ""
+    if name == "WINDOW":
+        hint = "one window; a stream over the output of another has windows within windows"
+        raise reader.unsupported("a window within a window, WINDOW(…)", hint=hint)
     if name not in TRIGGERS:
         error = reader.unexpected("a trigger", TRIGGERS)
         if word.kind is Kind.WORD:
@@ -172,6 +175,7 @@ def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
 
 def _event_window(reader: Reader, trigger: ReadTrigger) -> None:
     reader.expect("START", "WITH")
+    _refuse_list(reader)
     start = reader.until(lambda: reader.sees("END", "WITH") or reader.sees_symbol(")"), "a condition")
     check_row_expression(start, "EVENT_WINDOW")
     reader.expect("END", "WITH")
@@ -196,13 +200,32 @@ def _bare_event_window(reader: Reader, trigger: ReadTrigger) -> None:
     trigger.value = EventTrigger(start, end, _true_for(reader))
 
 
+def _refuse_list(reader: Reader) -> None:
+    """Refuse ``START WITH (a, b, …)``, windows within a window, by its name."""
+    begin = reader.at
+    if reader.accept_symbol("("):
+        reader.until(lambda: reader.sees_symbol(")") or reader.sees_symbol(","), "a condition")
+        if reader.sees_symbol(","):
+            hint = "one condition: a OR b"
+            raise reader.unsupported("EVENT_WINDOW with several conditions to start", hint=hint)
+        reader.at = begin
+
+
+def _refuse_true_for_count(reader: Reader) -> None:
+    """Refuse ``TRUE_FOR(COUNT n)`` by its name."""
+    if reader.sees("COUNT"):
+        raise reader.unsupported("TRUE_FOR with COUNT", hint="TRUE_FOR(duration), or HAVING count(*) >= n")
+
+
 def _true_for(reader: Reader) -> Duration | None:
     if not reader.accept("TRUE_FOR"):
         return None
     reader.expect_symbol("(")
-    if reader.sees("COUNT"):
-        raise reader.unsupported("TRUE_FOR with COUNT", hint="TRUE_FOR(duration)")
+    _refuse_true_for_count(reader)
     duration, word = take_duration(reader, "TRUE_FOR")
+    if reader.sees("AND") or reader.sees("OR"):
+        reader.take()
+        _refuse_true_for_count(reader)
     _refuse_months(reader, duration, "TRUE_FOR", word)
     reader.expect_symbol(")")
     return duration
