@@ -37,6 +37,11 @@ class Operand:
         """The types of the series."""
         return frozenset(series.type for series in self.series)
 
+    @property
+    def pools_measurements(self) -> bool:
+        """Whether a device has several points at one time, as those of ``count(*)`` over LEVEL."""
+        return len({series.path.measurement for series in self.series}) > 1
+
 
 @dataclass(frozen=True)
 class Output:

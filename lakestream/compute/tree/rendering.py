@@ -96,6 +96,8 @@ class Rendering:
             arguments = ["unix_millis(ts)", sql(given[1])]
         else:
             arguments = [sql(argument) for argument in given]
+        if name == "count" and _pools_measurements(output, given[0]):
+            return f"coalesce(sum({arguments[0]}), 0)"
         if name in AGGREGATES:
             return series_functions.AGGREGATES[name](arguments, self.order)
         if SCALARS[name].over_rows:
@@ -233,3 +235,9 @@ def _check_constants(expression: Expression, name: str, arguments: Sequence[exp.
             raise expression.error("ARGUMENT_KIND", "substring takes positive whole numbers")
         if name == "replace" and not (isinstance(argument, exp.Literal) and argument.is_string):
             raise expression.error("ARGUMENT_KIND", "replace takes two texts behind the series")
+
+
+def _pools_measurements(output: Output, node: exp.Expr) -> bool:
+    """Return whether a path stands for several measurements: its value is how many points a row has."""
+    number = number_of(node) if isinstance(node, exp.Column) else None
+    return number is not None and output.operands[number].pools_measurements

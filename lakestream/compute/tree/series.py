@@ -266,7 +266,9 @@ class SeriesQuery:
     def _operand(self, output: Output, number: int) -> str:
         operand = output.operands[number]
         columns = (self._used.side_by_side if self._side_by_side else self._used.among_points)(operand)
-        if len(operand.types) > 1:
+        if operand.pools_measurements and not output.expression.counts_times:
+            columns = [" + ".join(f"CAST({column} IS NOT NULL AS INT)" for column in columns)]
+        elif len(operand.types) > 1:
             columns = [f"CAST({column} AS STRING)" for column in columns]
         value = columns[0] if len(columns) == 1 else f"coalesce({', '.join(columns)})"
         if self._side_by_side or self.select.by_device:

@@ -41,8 +41,8 @@ from lakestream.language.common.functions import Meaning
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT
 from lakestream.language.common.templates import made, put_in_place
-from lakestream.language.expressions.checks import TIME_PLACEHOLDERS
-from lakestream.language.expressions.instants import times_beside
+from lakestream.language.expressions.checks import PERIOD_PLACEHOLDERS, TIME_PLACEHOLDERS
+from lakestream.language.expressions.instants import nanoseconds_beside, times_beside
 from lakestream.language.expressions.meaning import functions_in_spark, intervals_in_spark
 from lakestream.language.expressions.parsing import (
     column_names,
@@ -359,6 +359,7 @@ class _Rewriter:
         if not self.fragment.spark:
             times = _times_in(select, self._rows_of, self.scope.placeholders)
             times_beside(own_nodes(select), times.__contains__, Meaning(self.scope.zone))
+            nanoseconds_beside(own_nodes(select), self._is_nanoseconds, Meaning(self.scope.zone))
         order = _row_order(relation) if relation else None
         if relation is not None and order is not None and relation.order is None and not self.fragment.spark:
             pick_beside(select, order, frozenset(relation.columns))
@@ -376,6 +377,9 @@ class _Rewriter:
             )
         elif has_clauses(select):
             self._clauses(select, relation)
+
+    def _is_nanoseconds(self, column: exp.Column) -> bool:
+        return column.name.lower() in {"_tlocaltime", *PERIOD_PLACEHOLDERS} & self.scope.placeholders
 
     def _row_functions(
         self, select: exp.Select, relation: Relation | None, calls: list[exp.Anonymous]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _COMPARISONS = (*TURNED, exp.Between, exp.In)
 _OF_ONE = (exp.Max, exp.Min, exp.First, exp.Last)
 """Functions whose result is one of the values."""
+_DATED = re.compile(r"\d{4}-\d")
 _WALL = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
 
 
@@ -46,6 +47,24 @@ def times_beside(nodes: Iterable[exp.Expr], is_time: Callable[[exp.Column], bool
                     _as_time(side, meaning)
         elif isinstance(node, exp.Add | exp.Sub) and _is_count(node.right) and is_instant(node.left):
             node.set("expression", _milliseconds(node.right))
+
+
+def nanoseconds_beside(
+    nodes: Iterable[exp.Expr], is_nanoseconds: Callable[[exp.Column], bool], meaning: Meaning
+) -> None:
+    """Put nanoseconds in the place of written times that are compared with a time that is counted so.
+
+    To Spark such a text is no number, and nothing would be before or after it.
+    """
+    for node in list(nodes):
+        if not isinstance(node, _COMPARISONS):
+            continue
+        sides = [side for side in node.iter_expressions() if not isinstance(side, exp.Query)]
+        inside = [side.unnest() for side in sides]
+        if any(isinstance(node, exp.Column) and is_nanoseconds(node) for node in inside):
+            for side in sides:
+                if isinstance(side, exp.Literal) and side.is_string and _DATED.match(side.name):
+                    side.replace(made("unix_micros(_1) * 1000L", {"_1": _of_wall(side, meaning)}))
 
 
 def _as_time(node: exp.Expr, meaning: Meaning) -> None:

@@ -1,4 +1,4 @@
-"""Columns beside a function that selects a row, and times of a query's own windows; no Spark is asked."""
+"""Columns beside a function that selects a row, and texts beside times; no Spark is asked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream import Lake
+from lakestream import Lake, Settings
+from lakestream.clock import ManualClock
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +72,17 @@ def test_bounds_of_a_window_are_times_like_others(lake: Lake) -> None:
     assert found == [(begin + milli, begin + timedelta(seconds=1) - milli, 1)]
     having = "HAVING _wstart > '2025-01-01 00:00:01' AND _wend < 1735689604000"
     assert lake.sql(f"SELECT count(*) FROM t1 INTERVAL(1s) {having}").fetchall() == [(1,)]
+
+
+def test_a_written_time_is_held_against_the_clock_in_nanoseconds(tmp_path: Path) -> None:
+    clock, settings = ManualClock(datetime(2025, 6, 1, 12, tzinfo=UTC)), Settings(timezone="Europe/Berlin")
+    held = ("_tlocaltime > '2025-06-01 13:59:59'", "'2025-06-01 14:00:01' <= _tlocaltime", "_tlocaltime > 5")
+    results = ", ".join(f"CASE WHEN {one} THEN 1 ELSE 0 END AS c{at}" for at, one in enumerate(held))
+    with Lake(str(tmp_path / "lake"), clock=clock, settings=settings) as lake:
+        lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+        lake.sql(
+            f"CREATE STREAM s COUNT_WINDOW(1) FROM t INTO o AS SELECT _twstart AS w, {results} FROM %%trows"
+        )
+        lake.sql("INSERT INTO t VALUES ('2025-01-01', 1)")
+        lake.run()
+        assert lake.sql("SELECT c0, c1, c2 FROM o").fetchall() == [(1, 0, 1)]
