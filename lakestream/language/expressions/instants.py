@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from lakestream.language.common.functions import Meaning
 
+INSTANT = "instant"
+"""What notes of a node that it is a time: a cast to TIMESTAMP."""
 _COMPARISONS = (*TURNED, exp.Between, exp.In)
 _OF_ONE = (exp.Max, exp.Min, exp.First, exp.Last)
 """Functions whose result is one of the values."""
@@ -37,7 +39,7 @@ def times_beside(nodes: Iterable[exp.Expr], is_time: Callable[[exp.Column], bool
             return is_instant(node.left) and (_is_count(node.right) or _is_duration(node.right))
         if isinstance(node, _OF_ONE):
             return is_instant(node.this)
-        return isinstance(node, exp.Column) and is_time(node)
+        return INSTANT in node.meta or (isinstance(node, exp.Column) and is_time(node))
 
     for node in list(nodes):
         if isinstance(node, _COMPARISONS):

@@ -11,7 +11,7 @@ from lakestream.language.common.aggregates import OWN_AGGREGATES
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.common.functions import COUNTING, Meaning, is_number, meaning_of
 from lakestream.language.common.templates import made, put_in_place
-from lakestream.language.expressions.instants import times_beside
+from lakestream.language.expressions.instants import INSTANT, times_beside
 from lakestream.language.expressions.parsing import place_in
 from lakestream.language.reading.durations import read_duration
 
@@ -121,7 +121,9 @@ def _cast(node: exp.Expr, meaning: Meaning) -> exp.Expr:
     own = NAME in node.meta
     if to.is_type("timestamp", "timestamptz", "timestampltz"):
         value = _whole_quotient(node.this)
-        return (meaning if own else Meaning()).instant(value)
+        made_time = (meaning if own else Meaning()).instant(value)
+        made_time.meta[INSTANT] = True
+        return made_time
     if not own:
         return node
     if to.this in _TEXTS:

@@ -103,7 +103,7 @@ def _events(reader: Reader, draft: Draft) -> tuple[str, ...]:
     def check(event: str) -> str:
         if event in own:
             return ""
-        kind = "windows" if draft.trigger.is_window else "no windows"
+        kind = "windows" if draft.trigger.is_window else "no windows: without ON each instant is told"
         return f"{event} is no event of {draft.trigger.name}, which has {kind}"
 
     return _bars(reader, _EVENTS, "an event", ("UNKNOWN_EVENT", "NOTIFY_EVENTS"), check)

@@ -74,6 +74,12 @@ def test_bounds_of_a_window_are_times_like_others(lake: Lake) -> None:
     assert lake.sql(f"SELECT count(*) FROM t1 INTERVAL(1s) {having}").fetchall() == [(1,)]
 
 
+def test_a_cast_is_a_time_like_a_column(lake: Lake) -> None:
+    second = "CAST(1735689601000 AS TIMESTAMP)"
+    found = lake.sql(f"SELECT {second} - 1000, count(*) FROM t1 WHERE ts > {second} - 1000").fetchall()
+    assert found == [(datetime(2025, 1, 1, tzinfo=UTC), 3)]
+
+
 def test_a_written_time_is_held_against_the_clock_in_nanoseconds(tmp_path: Path) -> None:
     clock, settings = ManualClock(datetime(2025, 6, 1, 12, tzinfo=UTC)), Settings(timezone="Europe/Berlin")
     held = ("_tlocaltime > '2025-06-01 13:59:59'", "'2025-06-01 14:00:01' <= _tlocaltime", "_tlocaltime > 5")
