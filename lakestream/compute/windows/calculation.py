@@ -359,7 +359,8 @@ class _Rewriter:
         if not self.fragment.spark:
             times = _times_in(select, self._rows_of, self.scope.placeholders)
             times_beside(own_nodes(select), times.__contains__, Meaning(self.scope.zone))
-            nanoseconds_beside(own_nodes(select), self._is_nanoseconds, Meaning(self.scope.zone))
+            clock = _OF_THE_CLOCK & self.scope.placeholders
+            nanoseconds_beside(own_nodes(select), clock, Meaning(self.scope.zone))
         order = _row_order(relation) if relation else None
         if relation is not None and order is not None and relation.order is None and not self.fragment.spark:
             pick_beside(select, order, frozenset(relation.columns))
@@ -377,9 +378,6 @@ class _Rewriter:
             )
         elif has_clauses(select):
             self._clauses(select, relation)
-
-    def _is_nanoseconds(self, column: exp.Column) -> bool:
-        return column.name.lower() in {"_tlocaltime", *PERIOD_PLACEHOLDERS} & self.scope.placeholders
 
     def _row_functions(
         self, select: exp.Select, relation: Relation | None, calls: list[exp.Anonymous]
@@ -716,6 +714,7 @@ def _times_in(
 
 
 _WINDOW_BOUNDS = frozenset({"_wstart", "_wend"})
+_OF_THE_CLOCK = frozenset({"_tlocaltime", *PERIOD_PLACEHOLDERS})
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,8 @@ def times_beside(nodes: Iterable[exp.Expr], is_time: Callable[[exp.Column], bool
             node.set("expression", _milliseconds(node.right))
 
 
-def nanoseconds_beside(
-    nodes: Iterable[exp.Expr], is_nanoseconds: Callable[[exp.Column], bool], meaning: Meaning
-) -> None:
-    """Put nanoseconds in the place of written times that are compared with a time that is counted so.
+def nanoseconds_beside(nodes: Iterable[exp.Expr], names: frozenset[str], meaning: Meaning) -> None:
+    """Put nanoseconds in the place of written times that are compared with one of the ``names``, counted so.
 
     To Spark such a text is no number, and nothing would be before or after it.
     """
@@ -63,7 +61,7 @@ def nanoseconds_beside(
             continue
         sides = [side for side in node.iter_expressions() if not isinstance(side, exp.Query)]
         inside = [side.unnest() for side in sides]
-        if any(isinstance(node, exp.Column) and is_nanoseconds(node) for node in inside):
+        if any(isinstance(node, exp.Column) and node.name.lower() in names for node in inside):
             for side in sides:
                 if isinstance(side, exp.Literal) and side.is_string and _DATED.match(side.name):
                     side.replace(made("unix_micros(_1) * 1000L", {"_1": _of_wall(side, meaning)}))
