@@ -302,21 +302,18 @@ def written_into(query: SeriesQuery, rows: pa.Table) -> pa.Table:
     def points(place: int, of: pa.Table) -> int:
         return int(pc.count(of[f"c{place}"]).as_py())
 
-    found: list[tuple[str | int, ...]] = []
     names = ["SourceColumn", "TargetTimeseries", "Written"]
-    if not query.outputs:
-        pass
-    elif query.select.by_device:
-        for device, targets in device_targets(query).items():
+    found: list[tuple[str | int, ...]] = []
+    if query.select.by_device:
+        names = ["SourceDevice", *names]
+        for device, targets in device_targets(query).items() if query.outputs else ():
             of = rows.filter(pc.equal(rows[DEVICE], str(device)))
             columns = enumerate(zip(query.outputs, targets, strict=True))
             found += [(str(device), o.name, str(t), points(place, of)) for place, (o, t) in columns]
-    else:
+    elif query.outputs:
         paths = by_time(query.select, [output.source for output in query.outputs])
         columns = enumerate(zip(query.outputs, paths, strict=True))
-        found = [(o.name, str(t), points(place, rows)) for place, (o, t) in columns]
-    if query.select.by_device:
-        names = ["SourceDevice", *names]
+        found += [(o.name, str(t), points(place, rows)) for place, (o, t) in columns]
     kinds = [pa.string()] * (len(names) - 1) + [pa.int64()]
     return pa.table([pa.array([row[at] for row in found], kind) for at, kind in enumerate(kinds)], names)
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 150
 """Levels of a tree: deeper ones would exhaust Python's stack when SQL is made of them."""
 
+MAX_BRANCHES = 2_000
+"""Of a CASE: the code that Spark makes of more takes it memory by their square, until it dies."""
+
 _LONGEST_KEPT = 200_000
 """Characters of a query whose tree is kept for a while: one has about a hundred bytes for each."""
 
@@ -259,6 +262,7 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None, dialect: Dialect | None = N
     if not f.spark:
         mark_clock(tree)
     _check_depth(f, tree)
+    _check_branches(f, tree)
     for call in tree.find_all(exp.Anonymous):
         if call.name == DURATION_FUNCTION:
             duration_of(call, "a query", partial(place_in, f))
@@ -334,6 +338,17 @@ def _check_depth(f: Fragment, tree: exp.Expr) -> None:
         if depth > MAX_DEPTH:
             raise too_deep(place_of(f))
         level = _below(level)
+
+
+def _check_branches(f: Fragment, tree: exp.Expr) -> None:
+    for case in tree.find_all(exp.Case):
+        if (count := len(case.args["ifs"])) > MAX_BRANCHES:
+            raise StatementError(
+                "TOO_MANY_BRANCHES",
+                f"a CASE has {count:,} branches, and {MAX_BRANCHES:,} are the most",
+                hint="put what it tells into a table, and join it",
+                place=place_of(f),
+            )
 
 
 def _below(level: list[exp.Expr]) -> list[exp.Expr]:

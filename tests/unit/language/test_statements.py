@@ -93,6 +93,19 @@ def test_deep_nesting_is_an_error_of_the_statement(text: str) -> None:
         parse_script(text)
 
 
+def _case(branches: int) -> str:
+    return "CASE " + " ".join(f"WHEN v = {at} THEN {at}" for at in range(branches)) + " END"
+
+
+@pytest.mark.parametrize(
+    "around", ["SELECT {} FROM t", "SELECT 1 FROM t ORDER BY abs({})", "DELETE FROM t WHERE {} > 1"]
+)
+def test_a_case_has_so_many_branches_at_most(around: str) -> None:
+    parse_script(around.format(_case(2_000)))
+    with pytest.raises(StatementError, match=r"TOO_MANY_BRANCHES: a CASE has 2,001 branches"):
+        parse_script(around.format(_case(2_001)))
+
+
 def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(StatementError, match=r"U\+D800"):
         parse_script("SELECT '\ud800'")
