@@ -99,13 +99,16 @@ LATE: list[tuple[LatePolicy, set[str]]] = [
     (Refire(), set()),
     (Refire(HOUR, delete_recalc=True), {"expired_time", "delete_recalc", "leaves_out"}),
     (Ignore(), {"ignores_late", "leaves_out"}),
-    (RefireClosed(), {"expires_closed"}),
+    (RefireClosed(), {"expires_closed", "delete_recalc"}),
     (
         RefireClosed(HOUR, counts_rewritten=True),
         {"expires_closed", "expired_time", "counts_rewritten", "leaves_out"},
     ),
     (IgnoreClosed(Rewritten.COUNTED), {"ignores_late", "expires_closed", "counts_rewritten", "leaves_out"}),
-    (IgnoreClosed(Rewritten.FOLLOWED), {"ignores_late", "expires_closed", "follows_updates", "leaves_out"}),
+    (
+        IgnoreClosed(Rewritten.FOLLOWED),
+        {"ignores_late", "expires_closed", "follows_updates", "delete_recalc", "leaves_out"},
+    ),
     (IgnoreClosed(Rewritten.IGNORED), {"ignores_late", "expires_closed", "leaves_out"}),
     (Exact(), {"exact"}),
     (Drop(), {"drops", "leaves_out"}),
