@@ -251,8 +251,9 @@ class Evaluation:
         unknown = [node for node in found if over_nothing(node) is None]
         if count is not None:
             names[exp.column(count, table=ALIAS)] = f"a{len(found) - 1}"
+        results = {node: f"a.{name}" if has_rows else _or_nothing(node, name) for node, name in names.items()}
         selected = ", ".join(
-            f"{_substitute(projection, names).sql('spark')} AS {column}"
+            f"{_replaced(projection, results).sql('spark')} AS {column}"
             for projection, column in zip(self.calculation.query.selects, self.columns, strict=True)
         )
         empty = ""
@@ -607,12 +608,8 @@ def over_nothing(node: exp.Expr) -> str | None:
     return None
 
 
-def _substitute(projection: exp.Expr, names: Mapping[exp.Expr, str]) -> exp.Expr:
-    """Replace aggregates by the joined columns, with their value over nothing where there is no row."""
-    return _replaced(projection, {node: _or_nothing(node, name) for node, name in names.items()})
-
-
 def _or_nothing(node: exp.Expr, name: str) -> str:
+    """Return the joined column of an aggregate, with its value over nothing where there is no row."""
     column, nothing = f"a.{name}", over_nothing(node)
     if isinstance(node, exp.Column):
         return f"coalesce({column}, 0L)"

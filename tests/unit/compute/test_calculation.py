@@ -60,6 +60,15 @@ def test_way_and_bounds(case: dict[str, Any]) -> None:
         assert evaluation.by_panes is case["panes"]
 
 
+@pytest.mark.parametrize("result", ["count(*)", "sum(v)", "approx_count_distinct(v)", "collect_set(v)"])
+@pytest.mark.parametrize("only_with_rows", [False, True])
+def test_windows_without_rows_are_joined_where_there_may_be_any(result: str, only_with_rows: bool) -> None:
+    calculation = compiled(f"SELECT _twstart AS ws, {result} AS n FROM %%trows")
+    sql = Evaluation(calculation, HOPPING, Way.GROUPED, by_commit=False, only_with_rows=only_with_rows).sql()
+    assert ("e.a0" in sql) is (") e" in sql)
+    assert (only_with_rows and "e.a0" in sql) is False
+
+
 @pytest.mark.parametrize(
     ("result", "named"),
     [
