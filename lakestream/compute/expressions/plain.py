@@ -128,7 +128,7 @@ def _same(node: exp.Expr, columns: Mapping[str, str]) -> str:
 
 
 def _operands(node: exp.Expr) -> list[object]:
-    names = ("this", "expression", "low", "high")
+    names = ("this", "expression", "replacement", "low", "high")
     return [*(node.args.get(name) for name in names), *node.expressions]
 
 
@@ -233,11 +233,6 @@ def _rounded(node: exp.Expr, columns: Mapping[str, str]) -> str:
 
 def _trimmed(node: exp.Expr, columns: Mapping[str, str]) -> str:
     return _checked(that=node.expression is None and _kind(node.this, columns) == TEXT, gives=TEXT)
-
-
-def _replaced(node: exp.Expr, columns: Mapping[str, str]) -> str:
-    parts = (node.this, node.expression, node.args.get("replacement"))
-    return _checked(that=_all(parts, columns) == {TEXT}, gives=TEXT)
 
 
 def _formatted(node: exp.Expr, columns: Mapping[str, str]) -> str:
@@ -354,11 +349,10 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, str]], str]] = {
     exp.Round: _rounded,
     **dict.fromkeys((exp.Upper, exp.Lower), _of(TEXT, TEXT)),
     exp.Trim: _trimmed,
-    exp.Replace: _replaced,
     exp.TimeToStr: _formatted,
     exp.MD5: _of(TEXT, TEXT),
     **dict.fromkeys((exp.Like, exp.StartsWith, exp.EndsWith, exp.Contains), _of_texts(TRUTH)),
-    **dict.fromkeys((exp.Concat, exp.DPipe), _of_texts(TEXT)),
+    **dict.fromkeys((exp.Concat, exp.DPipe, exp.Replace), _of_texts(TEXT)),
     **dict.fromkeys((exp.Left, exp.Substring), _part_of_text),
     exp.Count: _count,
     **dict.fromkeys((exp.Sum, exp.Avg), _sum),

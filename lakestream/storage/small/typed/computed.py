@@ -15,8 +15,8 @@ from lakestream.storage.small.typed.families import (
     TRUTH,
     check_compared,
     check_family,
-    check_one,
     family_of,
+    one_of,
 )
 from lakestream.storage.small.typed.scopes import (
     BINARY,
@@ -101,39 +101,8 @@ def _written(_look: Look, node: exp.Expr, _scope: Scope) -> Kind:
     return TEXT if isinstance(node, exp.Literal) and node.is_string else NUMBER
 
 
-def _is(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    """Return the type of IS: anything may be NULL, and truths may be true."""
-    if isinstance(node.expression, exp.Null):
-        look.kind(node.this, scope)
-        return TRUTH
-    refuse_all(look, node, scope)
-    check_family([look.kind(node.this, scope)], TRUTH)
-    return TRUTH
-
-
-def _truths(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    """Return the type of what truths are combined to, or of a clause that is one."""
-    # Thousands of conditions stand in one another, each within the one before it.
-    parts = [*(node.flatten() if isinstance(node, exp.Connector) else node.iter_expressions())]
-    kinds = [look.kind(part, scope) for part in parts]
-    if any(map(is_passed, kinds)):
-        raise NotExactError("a decimal or float as a condition")
-    check_family(kinds, TRUTH)
-    return TRUTH
-
-
-def _true_if(gives: Kind) -> Callable[[Look, exp.Expr, Scope], Kind]:
-    """Return the rule of an aggregate over truths."""
-
-    def rule(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-        _truths(look, node, scope)
-        return gives
-
-    return rule
-
-
 def _of(gives: Kind, *takes: str) -> Callable[[Look, exp.Expr, Scope], Kind]:
-    """Return the rule of a function of values of some families."""
+    """Return the rule of what takes values of some families, none that is passed on among them."""
 
     def rule(look: Look, node: exp.Expr, scope: Scope) -> Kind:
         refuse_all(look, node, scope)
@@ -143,10 +112,24 @@ def _of(gives: Kind, *takes: str) -> Callable[[Look, exp.Expr, Scope], Kind]:
     return rule
 
 
-def _sized(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    refuse_all(look, node, scope)
-    check_family([look.kind(node.this, scope)])
-    return "int"
+_of_truths = _of(TRUTH, TRUTH)
+
+
+def _is(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    """Return the type of IS: anything may be NULL, and truths may be true."""
+    if not isinstance(node.expression, exp.Null):
+        return _of_truths(look, node, scope)
+    look.kind(node.this, scope)
+    return TRUTH
+
+
+def _connected(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    """Return the type of AND and OR: thousands of them stand in one another, each within the one before."""
+    kinds = [look.kind(part, scope) for part in node.flatten()]
+    if any(map(is_passed, kinds)):
+        raise NotExactError("a decimal or float as a condition")
+    check_family(kinds, TRUTH)
+    return TRUTH
 
 
 def _subquery(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -179,12 +162,7 @@ def _chosen(look: Look, node: exp.Expr, scope: Scope) -> Kind:
         check_compared(asked, equal=True)
     else:
         check_family(asked, TRUTH)
-    return _one_of([look.kind(value, scope) for value in values if value is not None])
-
-
-def _one_of(kinds: list[Kind]) -> Kind:
-    check_one(kinds)
-    return common(kinds)
+    return one_of([look.kind(value, scope) for value in values if value is not None])
 
 
 def _unless(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -210,7 +188,7 @@ def _struct(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 
 
 def _array(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    return Listed(_one_of([look.kind(one, scope) for one in node.expressions]))
+    return Listed(one_of([look.kind(one, scope) for one in node.expressions]))
 
 
 def _collected(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -236,7 +214,7 @@ def _field(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 def _beside(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     """Return the type of lag() and lead(), whose other value may be none of these."""
     kind, default = look.kind(node.this, scope), node.args.get("default")
-    return kind if default is None else _one_of([kind, look.kind(default, scope)])
+    return kind if default is None else one_of([kind, look.kind(default, scope)])
 
 
 def _extreme_by(look: Look, node: exp.Expr, scope: Scope) -> Kind:
@@ -245,7 +223,7 @@ def _extreme_by(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 
 
 def _filtered(look: Look, node: exp.Expr, scope: Scope) -> Kind:
-    _truths(look, node.expression, scope)
+    look.kind(node.expression, scope)
     return look.kind(node.this, scope)
 
 
@@ -469,11 +447,12 @@ RULES: dict[type[exp.Expr], Callable[[Look, exp.Expr, Scope], Kind]] = {
     exp.Div: _quotient,
     **dict.fromkeys((exp.Mod, exp.IntDiv, exp.Sqrt), _of(NUMBER, NUMBER, TEXT)),
     exp.Round: _of(None, NUMBER, TEXT),
-    **dict.fromkeys((exp.And, exp.Or, exp.Not, exp.Where, exp.Having, exp.Qualify), _truths),
-    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), _true_if(TRUTH)),
-    exp.CountIf: _true_if("bigint"),
+    **dict.fromkeys((exp.And, exp.Or), _connected),
+    **dict.fromkeys((exp.Not, exp.Where, exp.Having, exp.Qualify), _of_truths),
+    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), _of_truths),
+    exp.CountIf: _of("bigint", TRUTH),
     **dict.fromkeys((exp.TsOrDsToDate, exp.Date), _of("date", TIME, TEXT)),
-    exp.ArraySize: _sized,
+    exp.ArraySize: _of("int"),
     **dict.fromkeys((exp.Select, exp.Subquery, exp.Union, exp.Except, exp.Intersect), _subquery),
     **dict.fromkeys((exp.Alias, exp.Paren, exp.Neg, exp.Abs, exp.IgnoreNulls), _same),
     **dict.fromkeys((exp.Max, exp.Min, exp.AnyValue, exp.FirstValue, exp.LastValue), _same),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.typed.scopes import BINARY, DECIMAL, FLOAT
+from lakestream.storage.small.typed.scopes import BINARY, DECIMAL, FLOAT, common
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,27 +33,32 @@ def family_of(kind: Kind) -> str | None:
     return NUMBER if DECIMAL.fullmatch(kind) else _FAMILIES.get(kind)
 
 
+def _families(kinds: Iterable[Kind]) -> set[str]:
+    return {family for kind in kinds if (family := family_of(kind)) is not None}
+
+
 def check_family(kinds: Iterable[Kind], *families: str) -> None:
     """Refuse values of which one is known to be of none of the families; raises MixedError."""
-    for kind in kinds:
-        found = family_of(kind)
-        if found is not None and found not in families:
-            raise MixedError(f"a {found} where {' or '.join(families)} is due")
+    if others := _families(kinds).difference(families):
+        raise MixedError(f"{' and '.join(sorted(others))} where {' or '.join(families) or 'none'} is due")
 
 
-def check_one(kinds: Iterable[Kind]) -> None:
-    """Refuse values of which one is taken, or that make one column, and that are of two families."""
-    found = {family for kind in kinds if (family := family_of(kind)) is not None}
-    if len(found) > 1:
+def one_of(kinds: list[Kind]) -> Kind:
+    """Return the type of values of which one is taken, or that make one column.
+
+    Raises MixedError for two families, and NotExactError where they are not all of the type.
+    """
+    if len(found := _families(kinds)) > 1:
         raise MixedError(f"{' and '.join(sorted(found))} as one value")
+    return common(kinds)
 
 
 def check_compared(kinds: Iterable[Kind], *, equal: bool = False) -> None:
     """Refuse to compare values of two families; texts are read as the others, looked at elsewhere.
 
-    Whether truths and numbers are ``equal`` may be asked.
+    Whether truths and numbers are ``equal`` may be asked. Raises MixedError.
     """
-    found = {family for kind in kinds if (family := family_of(kind)) is not None}
+    found = _families(kinds)
     if equal and found <= {TRUTH, NUMBER}:
         return
     if len(found - {TEXT}) > 1 or {TEXT, BYTES} <= found:

@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.typed.computed import RULES, is_star, refuse_all
-from lakestream.storage.small.typed.families import TRUTH, MixedError, check_family, check_one
+from lakestream.storage.small.typed.families import TRUTH, MixedError, check_family, one_of
 from lakestream.storage.small.typed.scopes import (
     Columns,
     Kind,
@@ -24,7 +24,6 @@ from lakestream.storage.small.typed.scopes import (
     Scope,
     Struct,
     are_alike,
-    common,
     is_passed,
 )
 
@@ -127,10 +126,8 @@ class _Look:
         left, right = (side or () for side in sides)
         if len(left) != len(right):
             raise NotExactError("queries of different columns")
-        for (_, kind), (_, other) in zip(left, right, strict=True):
-            check_one([kind, other])
         both = zip(left, right, strict=True)
-        return tuple((name, common([kind, other])) for (name, kind), (_, other) in both)
+        return tuple((name, one_of([kind, other])) for (name, kind), (_, other) in both)
 
     def _select(self, select: exp.Select, scope: Scope) -> Columns | None:
         if unknown := {name for name, value in select.args.items() if value} - _SELECT:
