@@ -424,6 +424,8 @@ def _to_char(name: str, arguments: list[exp.Expr], meaning: Meaning) -> exp.Expr
 
 
 def _to_timestamp(name: str, arguments: list[exp.Expr], meaning: Meaning) -> exp.Expr:
+    if len(arguments) == 1:
+        return meaning.instant(arguments[0])
     pattern = _text(name, arguments[1], "a format such as 'yyyy-mm-dd hh24:mi:ss'")
     return meaning.of(read_time(pattern), arguments[0])
 
@@ -494,7 +496,7 @@ _BUILT: Mapping[str, tuple[int, int | None, _Rule]] = {
     "to_unixtimestamp": (1, 2, _to_unixtimestamp),
     "to_iso8601": (1, 2, _to_iso8601),
     "to_char": (2, 2, _to_char),
-    "to_timestamp": (2, 2, _to_timestamp),
+    "to_timestamp": (1, 2, _to_timestamp),
     "week": (1, 2, _week),
     "timezone": (0, 0, _timezone),
 }

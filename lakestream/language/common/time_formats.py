@@ -73,8 +73,29 @@ def _is_field(written: str) -> bool:
     )
 
 
+_OF_TDENGINE = re.compile("mi|hh12|hh24|tzh", re.IGNORECASE)
+_OF_SPARK = re.compile(r"(?=.*mm)(?=.*(MM|HH))|(?=.*HH)(?=.*[yd])|.*(SSS|'T')", re.DOTALL)
+
+
+def is_of_spark(pattern: str) -> bool:
+    """Return whether a format is one of Spark's: minutes are ``mm`` beside ``MM`` or ``HH``, as in Java.
+
+    TDengine's have the same fields in small and capital letters, and ``mi`` for minutes.
+    """
+    return _OF_TDENGINE.search(pattern) is None and _OF_SPARK.match(pattern) is not None
+
+
+def _names_zone(pattern: str) -> bool:
+    return re.search("[XxZzVO]", re.sub("'[^']*'", "", pattern)) is not None
+
+
 def shown_time(pattern: str) -> str:
-    """Return SQL of a local time ``_l1``, ``_o1`` minutes before UTC, in a format of TO_CHAR."""
+    """Return SQL of a local time ``_l1``, ``_o1`` minutes before UTC, in a format of TO_CHAR.
+
+    In a format of Spark's that has a zone it is the instant ``_t1`` in UTC.
+    """
+    if is_of_spark(pattern):
+        return f"date_format({'_t1' if _names_zone(pattern) else '_l1'}, {quoted_text(pattern)})"
     parts = [_shown(field, written) for field, written in _pieces(pattern)]
     return f"concat({', '.join(parts or [quoted_text('')])}, left(CAST(_l1 AS STRING), 0))"
 
@@ -122,8 +143,12 @@ def read_time(pattern: str) -> str:
 
     Blanks do not count. What the text ends before is that of 1970-01-01 00:00:00; of a field that is there
     twice the last counts (TDengine). ``_zone`` is the time zone where the format has none. A text of another
-    form gives NULL. Raises StatementError WRONG_ARGUMENTS for a day of the year.
+    form gives NULL. Formats of Spark's are read as Spark does. Raises StatementError WRONG_ARGUMENTS for a
+    day of the year.
     """
+    if is_of_spark(pattern):
+        read = f"try_to_timestamp(_1, {quoted_text(pattern)})"
+        return read if _names_zone(pattern) else f"to_utc_timestamp({read}, _zone)"
     pieces = [piece for piece in _pieces(pattern) if not piece[1].isspace()]
     if any(field == "ddd" for field, _ in pieces):
         raise StatementError("WRONG_ARGUMENTS", "to_timestamp() reads no day of the year", hint="yyyy-mm-dd")

@@ -101,8 +101,7 @@ def _new(
     from lakestream.storage.small.dialect.query import duckdb_sql
     from lakestream.storage.small.typed.passing import refuse_mixed
 
-    if views:
-        refuse_mixed(text, views)
+    refuse_mixed(text, views)
     return duckdb_sql(text, many=many, decimals=decimals)
 
 

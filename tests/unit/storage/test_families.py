@@ -8,7 +8,8 @@ import pytest
 
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.rewritten import rewritten
-from lakestream.storage.small.typed.passing import passed_on
+from lakestream.storage.small.typed.families import MixedError
+from lakestream.storage.small.typed.passing import passed_on, refuse_mixed
 
 if TYPE_CHECKING:
     from lakestream.storage.small.typed.scopes import Columns
@@ -32,7 +33,8 @@ _CHOSEN = [
 _TAKEN = [
     *("sum(b)", "avg(ts)", "bool_and(i)", "count_if(s)", "sqrt(b)", "b OR i", "NOT i", "if(i, 1, 2)"),
     *("nullif(ts, i)", "CASE ts WHEN i THEN 1 END", "d IS TRUE", "size(s)", "date(i)", "b / NULL"),
-    *("i IN (SELECT b FROM t)", "count(*) FILTER (WHERE i)"),
+    *("i IN (SELECT b FROM t)", "count(*) FILTER (WHERE i)", "count(*) FILTER (WHERE NULL)"),
+    *("CASE WHEN NULL THEN 1 END", "if(NULL, 1, 2)", "lead(i, NULL) OVER (ORDER BY ts)"),
 ]
 _CLAUSES = [
     *("i FROM t UNION ALL SELECT s FROM t", "d FROM t UNION SELECT b FROM t", "i FROM t WHERE i"),
@@ -42,11 +44,27 @@ _CLAUSES = [
         "t.i FROM t JOIN t AS u ON t.i = u.ts",
     ),
     "q FROM (SELECT i AS q FROM t) WHERE q = DATE '2026-01-01'",
+    *("i FROM t WHERE NULL", "i FROM t WHERE coalesce(NULL, NULL)", "t.i FROM t JOIN t AS u ON NULL"),
+]
+_BOUNDS = ["LIMIT NULL", "LIMIT '1'", "LIMIT 1.5", "LIMIT TRUE", "LIMIT (SELECT 1)", "LIMIT 1 OFFSET '1'"]
+_NAMES = [
+    *("SELECT * FROM t AS u(a)", "SELECT * FROM (SELECT i, v FROM t) AS u(a)"),
+    *("SELECT * FROM (SELECT i, v FROM t) AS u(a, a)", "WITH w(a) AS (SELECT i, v FROM t) SELECT * FROM w"),
+    *("SELECT * FROM (VALUES (1, 2)) AS u(a)", "WITH w(a) AS (VALUES (1, 2)) SELECT * FROM w"),
+    "SELECT * FROM t LATERAL VIEW explode(array(1, 2)) x AS y, z",
 ]
 _RIGHT = [
     *("ts > d", "ts > '2026-01-01 00:00:00'", "b = i", "b <> 1", "i < v", "coalesce(i, v, 0)", "i IS NULL"),
     *("CASE b WHEN 1 THEN 'a' END", "nullif(b, 1)", "sum(i + v)", "count_if(i > 1)", "b AND i > 1 AND TRUE"),
     *("greatest(ts, ts)", "NULL = i", "coalesce(NULL, i)"),
+]
+
+
+_NAMED = [
+    *("SELECT * FROM (VALUES (1, 2)) AS u(a, b)", "SELECT col2 FROM VALUES (1, 2)"),
+    *("WITH w(a) AS (VALUES (1)) SELECT a FROM w", "SELECT * FROM (SELECT i, v FROM t) AS u(a, b)"),
+    *("SELECT * FROM t LATERAL VIEW posexplode(array(1, 2)) x AS y, z", "SELECT i FROM t LIMIT ALL"),
+    *("SELECT * FROM t LATERAL VIEW explode(map('a', 1)) x AS y, z", "SELECT i FROM t LIMIT 1 + 1"),
 ]
 
 
@@ -61,6 +79,17 @@ def test_families_that_do_not_go_together_are_left_to_spark(said: str) -> None:
         rewritten(query, (("t", _COLUMNS if "x" in said.split() else _PLAIN),))
     with pytest.raises(NotExactError):
         passed_on(query, (("t", _COLUMNS),))
+
+
+@pytest.mark.parametrize("query", [*(f"SELECT i FROM t {said}" for said in _BOUNDS), *_NAMES])
+def test_bounds_and_names_that_do_not_fit_are_left_to_spark(query: str) -> None:
+    with pytest.raises(MixedError):
+        refuse_mixed(query, (("t", _PLAIN),))
+
+
+@pytest.mark.parametrize("query", _NAMED)
+def test_bounds_and_names_that_fit_are_answered(query: str) -> None:
+    refuse_mixed(query, (("t", _PLAIN),))
 
 
 @pytest.mark.parametrize("said", _RIGHT)

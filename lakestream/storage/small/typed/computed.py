@@ -13,7 +13,9 @@ from lakestream.storage.small.typed.families import (
     TEXT,
     TIME,
     TRUTH,
+    MixedError,
     check_compared,
+    check_conditions,
     check_family,
     family_of,
     one_of,
@@ -115,6 +117,22 @@ def _of(gives: Kind, *takes: str) -> Callable[[Look, exp.Expr, Scope], Kind]:
 _of_truths = _of(TRUTH, TRUTH)
 
 
+def _condition(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    """Return the type of a clause that is a condition."""
+    refuse_all(look, node, scope)
+    check_conditions([look.kind(node.this, scope)])
+    return TRUTH
+
+
+def _bound(_look: Look, node: exp.Expr, _scope: Scope) -> Kind:
+    """Refuse a LIMIT or OFFSET that is more than whole numbers that are written."""
+    for part in node.expression.walk() if node.expression.name != "ALL" else ():
+        is_whole = isinstance(part, exp.Literal) and not part.is_string and part.name.isdigit()
+        if not is_whole and not isinstance(part, (exp.Paren, exp.Add, exp.Mul)):
+            raise MixedError("a bound that is no whole number")
+    return None
+
+
 def _is(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     """Return the type of IS: anything may be NULL, and truths may be true."""
     if not isinstance(node.expression, exp.Null):
@@ -161,7 +179,7 @@ def _chosen(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     if isinstance(node, exp.Case) and node.this is not None:
         check_compared(asked, equal=True)
     else:
-        check_family(asked, TRUTH)
+        check_conditions(asked)
     return one_of([look.kind(value, scope) for value in values if value is not None])
 
 
@@ -214,6 +232,8 @@ def _field(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 def _beside(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     """Return the type of lag() and lead(), whose other value may be none of these."""
     kind, default = look.kind(node.this, scope), node.args.get("default")
+    if (offset := node.args.get("offset")) is not None and look.kind(offset, scope) == NOTHING:
+        raise MixedError("NULL as a distance")
     return kind if default is None else one_of([kind, look.kind(default, scope)])
 
 
@@ -448,8 +468,9 @@ RULES: dict[type[exp.Expr], Callable[[Look, exp.Expr, Scope], Kind]] = {
     **dict.fromkeys((exp.Mod, exp.IntDiv, exp.Sqrt), _of(NUMBER, NUMBER, TEXT)),
     exp.Round: _of(None, NUMBER, TEXT),
     **dict.fromkeys((exp.And, exp.Or), _connected),
-    **dict.fromkeys((exp.Not, exp.Where, exp.Having, exp.Qualify), _of_truths),
-    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), _of_truths),
+    **dict.fromkeys((exp.Where, exp.Having, exp.Qualify), _condition),
+    **dict.fromkeys((exp.Not, exp.LogicalAnd, exp.LogicalOr), _of_truths),
+    **dict.fromkeys((exp.Limit, exp.Offset), _bound),
     exp.CountIf: _of("bigint", TRUTH),
     **dict.fromkeys((exp.TsOrDsToDate, exp.Date), _of("date", TIME, TEXT)),
     exp.ArraySize: _of("int"),

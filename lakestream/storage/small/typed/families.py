@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.typed.scopes import BINARY, DECIMAL, FLOAT, common
+from lakestream.storage.small.typed.scopes import BINARY, DECIMAL, FLOAT, NOTHING, common
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +41,17 @@ def check_family(kinds: Iterable[Kind], *families: str) -> None:
     """Refuse values of which one is known to be of none of the families; raises MixedError."""
     if others := _families(kinds).difference(families):
         raise MixedError(f"{' and '.join(sorted(others))} where {' or '.join(families) or 'none'} is due")
+
+
+def check_conditions(kinds: Iterable[Kind]) -> None:
+    """Refuse conditions that are known not to be truths, a NULL without a type among them.
+
+    Raises MixedError.
+    """
+    found = [*kinds]
+    check_family(found, TRUTH)
+    if NOTHING in found:
+        raise MixedError("NULL as a condition")
 
 
 def one_of(kinds: list[Kind]) -> Kind:

@@ -16,10 +16,11 @@ from sqlglot.errors import SqlglotError
 
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.typed.computed import RULES, is_star, refuse_all
-from lakestream.storage.small.typed.families import TRUTH, MixedError, check_family, one_of
+from lakestream.storage.small.typed.families import MixedError, check_conditions, one_of
 from lakestream.storage.small.typed.scopes import (
     Columns,
     Kind,
+    Listed,
     Relation,
     Scope,
     Struct,
@@ -109,11 +110,19 @@ class _Look:
             columns = self._both(node, known, outer)
         elif isinstance(node, exp.Select):
             return self._select(node, Scope(known, outer))
+        elif isinstance(node, exp.Values):
+            columns = self._values(node, Scope(known, outer))
         else:
             raise NotExactError(f"decimals or floats beside {type(node).__name__}")
-        if (order := node.args.get("order")) is not None:
-            self.kind(order, Scope(known, outer, [Relation("", columns)]))
+        for clause in filter(None, map(node.args.get, ("order", "limit", "offset"))):
+            self.kind(clause, Scope(known, outer, [Relation("", columns)]))
         return columns
+
+    def _values(self, node: exp.Values, scope: Scope) -> Columns:
+        refuse_all(self, node, scope)
+        row = node.expressions[0]
+        count = len(row.expressions) if isinstance(row, exp.Tuple) else 1
+        return tuple((f"col{number}", None) for number in range(1, count + 1))
 
     def _both(
         self, node: exp.SetOperation, views: Mapping[str, Columns | None], outer: Scope | None
@@ -139,7 +148,7 @@ class _Look:
             self._join(source, scope)
         self._refuse_two_meanings(select, scope)
         columns = self._given(select, scope)
-        clauses = (select.args.get(name) for name in ("where", "group", "having", "qualify", "order"))
+        clauses = (select.args.get(name) for name in _CLAUSES[3:])
         for clause in (*clauses, *(select.args.get("windows") or ())):
             if clause is not None:
                 self.kind(clause, scope)
@@ -156,7 +165,7 @@ class _Look:
             joined = _beside(joined, names, scope)
         scope.relations.append(joined)
         if (on := source.args.get("on")) is not None:
-            check_family([self.kind(on, scope)], TRUTH)
+            check_conditions([self.kind(on, scope)])
         if source.kind in ("SEMI", "ANTI"):
             scope.relations.pop()
 
@@ -167,18 +176,26 @@ class _Look:
                 raise NotExactError(f"there is no view {source.name}")
             return Relation(name, _renamed(scope.views[source.name.lower()], source))
         if isinstance(source, exp.Values):
-            refuse_all(self, source, scope)
-            return Relation(name, _renamed(None, source))
+            return Relation(name, _renamed(self._values(source, scope), source))
         if isinstance(source, exp.Subquery):
             return Relation(name, _renamed(self.query(source, scope.views, scope.outer), source))
         if isinstance(source, exp.Lateral) and isinstance(source.this, exp.Subquery):
             return Relation(name, _renamed(self.query(source.this, scope.views, scope), source))
         kind = self.kind(source.this, scope)
+        self._refuse_names_too_many(source, scope)
         if isinstance(source.this, exp.Inline) and isinstance(kind, Struct):
             return Relation(name, _renamed(kind.fields, source))
         if is_passed(kind):
             raise NotExactError("decimals or floats of a list")
         return Relation(name, _renamed(None, source))
+
+    def _refuse_names_too_many(self, source: exp.Expr, scope: Scope) -> None:
+        """Refuse a list that is to become more columns than its values, and where they stood."""
+        alias, call = source.args.get("alias"), source.this
+        is_list = isinstance(call, exp.Explode) and isinstance(self.kind(call.this, scope), Listed)
+        names = alias.args.get("columns") or () if isinstance(alias, exp.TableAlias) else ()
+        if is_list and len(names) > 1 + isinstance(call, exp.Posexplode):
+            raise MixedError("names of other columns")
 
     def _given(self, select: exp.Select, scope: Scope) -> Columns | None:
         columns: list[tuple[str, Kind]] = []
@@ -241,10 +258,12 @@ def _renamed(columns: Columns | None, source: exp.Expr) -> Columns | None:
         if isinstance(alias, exp.TableAlias)
         else []
     )
+    if len(names) != len({*names}):
+        raise MixedError("a name of two columns")
     if columns is None:
         return tuple((name, None) for name in names) or None
     if not names:
         return columns
     if len(names) != len(columns):
-        raise NotExactError("names of other columns")
+        raise MixedError("names of other columns")
     return tuple((name, kind) for name, (_, kind) in zip(names, columns, strict=True))
