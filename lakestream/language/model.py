@@ -236,20 +236,44 @@ class SessionTrigger:
 
 
 @dataclass(frozen=True)
+class TrueFor:
+    """``TRUE_FOR(d)``, ``(COUNT n)``, ``(d AND COUNT n)`` or ``(d OR COUNT n)``: what a window is at least.
+
+    ``duration`` is from its first row to its last; ``either`` is true of OR.
+    """
+
+    duration: Duration | None = None
+    rows: int | None = None
+    either: bool = False
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        parts = [str(self.duration)] if self.duration is not None else []
+        parts += [f"COUNT {self.rows}"] if self.rows is not None else []
+        return f"TRUE_FOR({(' OR ' if self.either else ' AND ').join(parts)})"
+
+    def holds(self, micros: str, rows: str) -> str:
+        """Return SQL of whether a window is that much, over SQL of its µs and of how many rows it has."""
+        parts = [f"{micros} >= {self.duration.micros}L"] if self.duration is not None else []
+        parts += [f"{rows} >= {self.rows}L"] if self.rows is not None else []
+        return f"({(' OR ' if self.either else ' AND ').join(parts)})"
+
+
+@dataclass(frozen=True)
 class StateTrigger:
-    """``STATE_WINDOW(expression) [TRUE_FOR(d)]``: runs of equal values, at least ``true_for`` long."""
+    """``STATE_WINDOW(expression) [TRUE_FOR(…)]``: runs of equal values."""
 
     state: Fragment
-    true_for: Duration | None = None
+    true_for: TrueFor | None = None
 
 
 @dataclass(frozen=True)
 class EventTrigger:
-    """``EVENT_WINDOW(START WITH a END WITH b) [TRUE_FOR(d)]``: from a row with a to one with b."""
+    """``EVENT_WINDOW(START WITH a END WITH b) [TRUE_FOR(…)]``: from a row with a to one with b."""
 
     start: Fragment
     end: Fragment
-    true_for: Duration | None = None
+    true_for: TrueFor | None = None
 
 
 @dataclass(frozen=True)

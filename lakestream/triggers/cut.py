@@ -19,7 +19,7 @@ from lakestream.triggers.grid import Grid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakestream.language.model import RowTrigger
+    from lakestream.language.model import RowTrigger, TrueFor
 
 DETAILS = ("opens_with", "closes_with")
 """What the events of a window carry, as JSON objects: columns of the windows of a cut that ``emits``."""
@@ -33,7 +33,7 @@ NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts WHERE false"
 
 @dataclass(frozen=True)
 class Cut(ABC):
-    """How the rows of a group are cut into windows; ``true_for`` is the least length (µs) to fire.
+    """How the rows of a group are cut into windows; ``true_for`` is what they are at least to fire.
 
     ``expressions`` are SQL over a source row, which the relations to cut have as _ls_x1, _ls_x2, …;
     ``ties`` is SQL over one that puts rows of equal time in order, there as _ls_o1, _ls_o2, ….
@@ -41,7 +41,7 @@ class Cut(ABC):
     """
 
     expressions: tuple[str, ...] = ()
-    true_for: int = 0
+    true_for: TrueFor | None = None
     emits: bool = False
     ties: tuple[str, ...] = ()
 
@@ -69,21 +69,21 @@ class Cut(ABC):
         and _ls_tied BOOLEAN (another row has its time).
         """
 
-    def windows_sql(self, rows: str, seeds: str) -> str:
-        """Return the SQL of all windows: gid, low, high, closed BOOLEAN, shows BOOLEAN, behind BIGINT.
+    def sql(self, rows: str, seeds: str) -> str:
+        """Return the SQL of all windows: gid, low, high and behind BIGINT, closed, shows and counts BOOLEAN.
 
         ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_mark BIGINT µs, _ls_x1, …), ``seeds`` of
         (gid, counted BIGINT, starts ARRAY<BIGINT>): what the open windows of a counting cut have had before
         these rows. A window has closed when the row that closes it is not beyond the group's watermark.
         ``behind`` is how many rows were counted since the window began (NULL where nothing is counted),
-        ``shows`` BOOLEAN whether the window may be computed before it closes.
+        ``shows`` whether the window may be computed before it closes, ``counts`` whether it may at all.
         """
         del seeds
         first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
         looked_at = f", {self.looked_at}" if self.emits and self.looked_at else ""
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
-            f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark{looked_at} "
+            f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark, count(*) AS held{looked_at} "
             f"FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
         details = f", {', '.join(DETAILS)}" if self.emits else ""
@@ -92,7 +92,7 @@ class Cut(ABC):
             closed, shows = "ended AND high - 1 <= mark", "ended"
         return (
             f"SELECT gid, low, high, {closed} AS closed, {shows} AS shows, "
-            f"CAST(NULL AS BIGINT) AS behind{details} "
+            f"CAST(NULL AS BIGINT) AS behind, {self.lasts} AS counts{details} "
             f"FROM (SELECT *, {_NEXT} AS next{self.details()} FROM ({windows})) "
             f"WHERE next IS NULL OR next > low"
         )
@@ -116,8 +116,8 @@ class Cut(ABC):
 
     @property
     def lasts(self) -> str:
-        """SQL of whether a window is as long as TRUE_FOR asks for, over windows (low, high)."""
-        return f"high - 1 - low >= {self.true_for}L"
+        """SQL of whether a window is what TRUE_FOR asks for, over windows (low, high, held: its rows)."""
+        return self.true_for.holds("high - 1 - low", "held") if self.true_for is not None else "true"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -155,10 +155,6 @@ class Cut(ABC):
         number = f"count_if({begins}) {self.so_far}"
         run = number if inside == "true" else f"CASE WHEN {inside} THEN {number} END"
         return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count FROM ({rows})"
-
-    def sql(self, rows: str, seeds: str) -> str:
-        """Return :meth:`windows_sql` with counts BOOLEAN: it is as long as TRUE_FOR asks for."""
-        return f"SELECT *, {self.lasts} AS counts FROM ({self.windows_sql(rows, seeds)})"
 
 
 def _json(**fields: str) -> str:
@@ -275,7 +271,7 @@ class CountCut(Cut):
             f"_ls_counts AND ({place}) = {self.count - 1} AS _ls_ends FROM ({found})"
         )
 
-    def windows_sql(self, rows: str, seeds: str) -> str:
+    def _windows_sql(self, rows: str, seeds: str) -> str:
         """Return the SQL of the windows; the first row begins one."""
         number = "row_number() OVER (PARTITION BY r._ls_gid ORDER BY r._ls_ts)"
         ranked = (
@@ -302,12 +298,13 @@ class CountCut(Cut):
         )
 
     def sql(self, rows: str, seeds: str) -> str:
-        """Return :meth:`windows_sql` with counts BOOLEAN: no later window begins at the same instant.
+        """Return the SQL of the windows; those count that no later one begins at the same instant with.
 
         The others stay among the windows, since those that are open are counted on.
         """
         following = "lead(low) OVER (PARTITION BY gid ORDER BY low, behind DESC)"
-        return f"SELECT *, coalesce({following} > low, true) AS counts FROM ({self.windows_sql(rows, seeds)})"
+        windows = self._windows_sql(rows, seeds)
+        return f"SELECT *, coalesce({following} > low, true) AS counts FROM ({windows})"
 
 
 class SpanGrid(Grid):
@@ -352,6 +349,5 @@ def cut_of(
         return SessionCut(gap=trigger.gap.micros, emits=emits)
     if isinstance(trigger, CountTrigger):
         return CountCut(listed, emits=emits, count=trigger.count, step=trigger.step)
-    true_for = trigger.true_for.micros if trigger.true_for else 0
     kind = StateCut if isinstance(trigger, StateTrigger) else EventCut
-    return kind(listed, true_for, emits, tuple(ties))
+    return kind(listed, trigger.true_for, emits, tuple(ties))

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from lakestream.triggers.grid import Grid
 
 _BOUNDS = ("_wstart", "_wend", "_wduration")
+_HELD = "_ls_held"
+"""How many rows a window has, where each of its rows knows that."""
 
 
 def has_clauses(select: exp.Select) -> bool:
@@ -158,10 +160,12 @@ class _Rewriter:
             name: raw(text) if self.grid is not None else self.levels.over(text, keys=inside, order=[])
             for name, text in bounds.items()
         }
+        if self.clause.least is not None:
+            placed[_HELD] = self.levels.over("count(*)", keys=inside, order=[])
         below = self.levels.level(cut, **placed)
         if self.clause.least is not None:
             lasts = f"unix_micros({HIGH}) - unix_micros({LOW})"
-            below = self.levels.level(below).where(raw(f"{lasts} >= {self.clause.least.micros}L"), copy=False)
+            below = self.levels.level(below).where(raw(self.clause.least.holds(lasts, _HELD)), copy=False)
         for name in ("where", "laterals"):
             self.select.set(name, None)
         self.select.set("from_", exp.From(this=below.subquery(self.rows.alias, copy=False)))
@@ -251,7 +255,7 @@ class _Rewriter:
         conditions = [self._inside(having.this)] if having is not None else []
         if self.clause is not None and self.clause.least is not None:
             lasts = f"max({self.levels.micros}) - min({self.levels.micros})"
-            conditions.append(raw(f"{lasts} >= {self.clause.least.micros}L"))
+            conditions.append(raw(self.clause.least.holds(lasts, "count(*)")))
         return conditions
 
     def _inside(self, node: exp.Expr) -> exp.Expr:

@@ -220,15 +220,16 @@ class Evaluation:
 
         ``rows`` is SQL of (_ls_gid, _ls_ts BIGINT µs, _ls_run, _ls_ends, _ls_count, _ls_tied) and the
         source's columns; ``placed`` gives the SQL of windows with placeholders over a relation of (gid,
-        run, low, high, ended, counted, tied), passing more columns on. The result is that of :meth:`sql`
-        and what ``placed`` has. For calculations evaluated by the way ``grouped``.
+        run, low, high, ended, counted, tied, held), passing more columns on. The result is that of
+        :meth:`sql` and what ``placed`` has. For calculations evaluated by the way ``grouped``.
         """
         found = self._aggregates()
         names = [f"a{number}" for number, _ in enumerate(found)]
         listed = "".join(f", {node.sql('spark')} AS {name}" for node, name in zip(found, names, strict=True))
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
-            f"bool_or(_ls_ends) AS ended, max(_ls_count) AS counted, bool_or(_ls_tied) AS tied{listed} "
+            f"bool_or(_ls_ends) AS ended, max(_ls_count) AS counted, bool_or(_ls_tied) AS tied, "
+            f"count(*) AS held{listed} "
             f"FROM ({rows}) GROUP BY _ls_gid, _ls_run"
         )
         results = {node: f"{ALIAS}.{name}" for node, name in zip(found, names, strict=True)}

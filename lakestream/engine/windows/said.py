@@ -17,7 +17,7 @@ from lakestream.language.model import (
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
-    from lakestream.language.model import Duration, Trigger
+    from lakestream.language.model import Trigger, TrueFor
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import TickPlan
 
@@ -92,14 +92,14 @@ def _trigger(trigger: Trigger) -> str:
             end = f" to {trigger.end.sql}" if trigger.end else " to the next one"
             said = f"from {trigger.begin.sql}{end}"
         case StateTrigger():
-            said = f"STATE_WINDOW({trigger.state.sql}){_true_for(trigger.true_for)}"
+            said = f"STATE_WINDOW({trigger.state.sql}){_following(trigger.true_for)}"
         case EventTrigger():
             conditions = f"START WITH {trigger.start.sql} END WITH {trigger.end.sql}"
-            said = f"EVENT_WINDOW({conditions}){_true_for(trigger.true_for)}"
+            said = f"EVENT_WINDOW({conditions}){_following(trigger.true_for)}"
         case _:
             said = trigger_text(trigger)
     return said
 
 
-def _true_for(duration: Duration | None) -> str:
-    return f" TRUE_FOR({duration})" if duration else ""
+def _following(true_for: TrueFor | None) -> str:
+    return f" {true_for}" if true_for is not None else ""

@@ -27,7 +27,6 @@ SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
 WINDOWS = ("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "INTERVAL")
 FOREIGN_CLAUSES = dict.fromkeys(("SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIMIT"), "") | {
     "CALENDAR": "it is a trigger: CREATE STREAM s CALENDAR(MONTH) FROM …",
-    "TRUE_FOR with COUNT": "HAVING count(*) >= n",
 }
 """Clauses that a query here does not have, TDengine's and of streams, and what to write instead."""
 
@@ -50,8 +49,9 @@ class SliceLimit(exp.Expression):
 class InnerWindow(exp.Expression):
     """A window clause: its ``kind``, what stands in its brackets, and what follows them.
 
-    ``this`` and ``until`` are the conditions of EVENT_WINDOW; ``least`` is that of TRUE_FOR; ``fill`` is the
-    mode in capitals, with ``values``; ``clause`` is what all of it comes to.
+    ``this`` and ``until`` are the conditions of EVENT_WINDOW; ``least`` is the duration of TRUE_FOR,
+    ``counts`` its word COUNT with ``rows``, and with ``either`` one of both is enough; ``fill`` is the mode
+    in capitals, with ``values``; ``clause`` is what all of it comes to.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -61,6 +61,9 @@ class InnerWindow(exp.Expression):
         "expressions": False,
         "sliding": False,
         "least": False,
+        "counts": False,
+        "rows": False,
+        "either": False,
         "fill": False,
         "values": False,
         "clause": False,
@@ -165,7 +168,9 @@ class TDengineParser(InterpolationParser):
         if self._at_clause() and self._match_text_seq("SLIDING"):
             window.set("sliding", self._parse_wrapped(self._parse_unary))
         if self._at_clause() and self._match_text_seq("TRUE_FOR"):
-            window.set("least", self._parse_wrapped(self._parse_least))
+            self._match_l_paren()
+            self._parse_least(window)
+            self._match_r_paren()
         if self._at_clause() and self._match_text_seq("FILL"):
             self._match_l_paren()
             window.set("fill", self._curr.text.upper())
@@ -175,18 +180,17 @@ class TDengineParser(InterpolationParser):
         select.set(INNER_WINDOW, window)
         return True
 
-    def _parse_least(self) -> exp.Expr | None:
-        """Read what a window takes at least: a duration."""
-        self._refuse_count()
-        least: exp.Expr | None = self._parse_unary()
-        if self._match_set((TokenType.AND, TokenType.OR)):
-            self._refuse_count()
-            self.raise_error("Expecting )")
-        return least
-
-    def _refuse_count(self) -> None:
-        if self._curr.text.upper() == "COUNT":
-            raise ForeignClauseError("TRUE_FOR with COUNT", self._curr.start, self._curr.end + 1)
+    def _parse_least(self, window: InnerWindow) -> None:
+        """Read ``duration``, ``COUNT n`` or ``duration AND|OR COUNT n`` into the window."""
+        if not self._match_text_seq("COUNT"):
+            window.set("least", self._parse_unary())
+            window.set("either", self._match(TokenType.OR))
+            if not window.args["either"] and not self._match(TokenType.AND):
+                return
+            if not self._match_text_seq("COUNT"):
+                self.raise_error("Expecting COUNT")
+        window.set("counts", self._prev.text)
+        window.set("rows", self._parse_number())
 
     def _parse_conditions(self, window: InnerWindow) -> None:
         """Read ``START WITH a END WITH b``, in brackets or not."""

@@ -14,7 +14,7 @@ from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.common.dialect import DURATION_FUNCTION
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICES, InnerWindow, group_keys
 from lakestream.language.expressions.intervals import check_no_gaps, check_offset, check_positive, check_step
-from lakestream.language.model import Duration
+from lakestream.language.model import Duration, TrueFor
 from lakestream.language.reading.durations import read_duration
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Clause:
     """What a window clause says: the values of its kind, those of others stay as they are here.
 
     ``length``, ``offset``, ``every`` are INTERVAL's; ``gap`` SESSION's; ``rows`` and ``step`` those of
-    COUNT_WINDOW; ``least`` is the time that a window takes at least (TRUE_FOR).
+    COUNT_WINDOW; ``least`` is TRUE_FOR.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Clause:
     gap: Duration = _NONE
     rows: int = 0
     step: int = 0
-    least: Duration | None = None
+    least: TrueFor | None = None
 
 
 def clause_of(window: InnerWindow) -> Clause:
@@ -136,13 +136,15 @@ def _by_value(window: InnerWindow, place: PlaceOf) -> Clause:
     return Clause(kind, least=_least(window, place))
 
 
-def _least(window: InnerWindow, place: PlaceOf) -> Duration | None:
-    node = window.args.get("least")
-    if node is None:
+def _least(window: InnerWindow, place: PlaceOf) -> TrueFor | None:
+    node, rows = window.args.get("least"), window.args.get("rows")
+    if node is None and rows is None:
         return None
-    if not _is_duration(node):
-        raise NotSupportedError("TRUE_FOR of anything but a duration", place=place(node))
-    return duration_of(node, "TRUE_FOR", place)
+    return TrueFor(
+        duration_of(node, "TRUE_FOR", place) if node is not None else None,
+        _rows(rows, place) if rows is not None else None,
+        bool(window.args.get("either")),
+    )
 
 
 def _check_followers(window: InnerWindow, place: PlaceOf) -> None:
@@ -152,6 +154,7 @@ def _check_followers(window: InnerWindow, place: PlaceOf) -> None:
         ("sliding", "SLIDING", ("INTERVAL",)),
         ("fill", "FILL", ("INTERVAL",)),
         ("least", "TRUE_FOR", ("STATE_WINDOW", "EVENT_WINDOW")),
+        ("rows", "TRUE_FOR", ("STATE_WINDOW", "EVENT_WINDOW")),
     ):
         if window.args.get(name) is not None and kind not in kinds:
             hint = f"{clause} belongs to {' and '.join(kinds)}"
@@ -228,12 +231,6 @@ def duration_of(node: exp.Expr, clause: str, place: PlaceOf) -> Duration:
     if isinstance(node, exp.Literal):
         return read_duration(node.name, place(node))
     raise StatementError("BAD_DURATION", f"{clause} takes a duration such as 10s", place=place(node))
-
-
-def _is_duration(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) or (
-        isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION
-    )
 
 
 def _syntax(message: str, window: InnerWindow, place: PlaceOf) -> StatementError:

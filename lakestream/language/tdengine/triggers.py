@@ -18,6 +18,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
     Trigger,
+    TrueFor,
 )
 from lakestream.language.reading.identifiers import refuse_duplicate, take_column_name
 from lakestream.language.reading.literals import refuse_unit, take_duration
@@ -211,24 +212,20 @@ def _refuse_list(reader: Reader) -> None:
         reader.at = begin
 
 
-def _refuse_true_for_count(reader: Reader) -> None:
-    """Refuse ``TRUE_FOR(COUNT n)`` by its name."""
-    if reader.sees("COUNT"):
-        raise reader.unsupported("TRUE_FOR with COUNT", hint="TRUE_FOR(duration), or HAVING count(*) >= n")
-
-
-def _true_for(reader: Reader) -> Duration | None:
+def _true_for(reader: Reader) -> TrueFor | None:
     if not reader.accept("TRUE_FOR"):
         return None
     reader.expect_symbol("(")
-    _refuse_true_for_count(reader)
-    duration, word = take_duration(reader, "TRUE_FOR")
-    if reader.sees("AND") or reader.sees("OR"):
-        reader.take()
-        _refuse_true_for_count(reader)
-    _refuse_months(reader, duration, "TRUE_FOR", word)
+    duration, either, rows = None, False, None
+    if not reader.sees("COUNT"):
+        duration, word = take_duration(reader, "TRUE_FOR")
+        _refuse_months(reader, duration, "TRUE_FOR", word)
+        either = reader.sees("OR")
+    if duration is None or reader.accept("AND") or reader.accept("OR"):
+        reader.expect("COUNT")
+        rows = _count(reader, "TRUE_FOR")
     reader.expect_symbol(")")
-    return duration
+    return TrueFor(duration, rows, either)
 
 
 def _count_window(reader: Reader, trigger: ReadTrigger) -> None:

@@ -9,7 +9,7 @@ from lakestream.errors import StatementError
 from lakestream.language import parse_expression, parse_query
 from lakestream.language.expressions.inner_windows import Clause, clause_of
 from lakestream.language.expressions.parsing import place_in
-from lakestream.language.model import Duration, Fragment
+from lakestream.language.model import Duration, Fragment, TrueFor
 
 
 def test_a_duration_is_a_call_over_its_text() -> None:
@@ -83,7 +83,12 @@ def test_a_window_of_a_subquery_belongs_to_it() -> None:
         ("SESSION(ts, 5s)", Clause("SESSION", gap=Duration(5, "s"))),
         ("SESSION(ts, '5s')", Clause("SESSION", gap=Duration(5, "s"))),
         ("STATE_WINDOW(v)", Clause("STATE_WINDOW")),
-        ("x STATE_WINDOW(v) TRUE_FOR(3s)", Clause("STATE_WINDOW", least=Duration(3, "s"))),
+        ("x STATE_WINDOW(v) TRUE_FOR(3s)", Clause("STATE_WINDOW", least=TrueFor(Duration(3, "s")))),
+        ("STATE_WINDOW(v) TRUE_FOR(COUNT 3)", Clause("STATE_WINDOW", least=TrueFor(rows=3))),
+        (
+            "EVENT_WINDOW START WITH v > 1 END WITH v < 1 TRUE_FOR(3s OR COUNT 2)",
+            Clause("EVENT_WINDOW", least=TrueFor(Duration(3, "s"), 2, either=True)),
+        ),
         ("EVENT_WINDOW START WITH v > 1 END WITH v < 1", Clause("EVENT_WINDOW")),
         ("EVENT_WINDOW(START WITH v > 1 END WITH v < 1)", Clause("EVENT_WINDOW")),
         ("WHERE v > 1 COUNT_WINDOW(3)", Clause("COUNT_WINDOW", rows=3, step=3)),
@@ -148,7 +153,8 @@ def test_only_a_query_is_a_query() -> None:
         ("COUNT_WINDOW(2, 3)", "BAD_COUNT", 39),
         ("COUNT_WINDOW(v)", "SYNTAX", 23),
         ("STATE_WINDOW(v, 1)", "NOT_SUPPORTED", 39),
-        ("STATE_WINDOW(v) TRUE_FOR(COUNT)", "NOT_SUPPORTED", 48),
+        ("STATE_WINDOW(v) TRUE_FOR(COUNT 0)", "BAD_COUNT", 54),
+        ("SESSION(ts, 5s) TRUE_FOR(COUNT 3)", "SYNTAX", 23),
         ("INTERVAL(10s) GROUP BY v", "NOT_SUPPORTED", 23),
         ("EVENT_WINDOW(START WITH v > 1)", "SYNTAX", 52),
         ("SLIMIT 1", "SYNTAX", 30),
