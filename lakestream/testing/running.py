@@ -233,7 +233,7 @@ class _Run:
         for one in said:
             columns, rows = self._rows(one)
             if self._record:
-                self._found.append(Found(one, self._as_expected(one, rows)))
+                self._found.append(Found(one, self._as_expected(one, columns, rows)))
                 continue
             found = difference(columns, one.rows, rows, self._lake.timezone, in_order=one.sql is not None)
             if found is not None:
@@ -251,9 +251,11 @@ class _Run:
         found = read_arrow(at.catalog.handles.latest(info.path), None)
         return columns, found.select(columns).to_pylist()
 
-    def _as_expected(self, one: Expected, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return rows with the columns that the case has, else all, as YAML has them."""
-        known = list(dict.fromkeys(name for row in one.rows for name in row))
+    def _as_expected(
+        self, one: Expected, columns: Sequence[str], rows: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return rows with those columns that the case has, as far as there are such, else all, for YAML."""
+        known = [name for name in dict.fromkeys(name for row in one.rows for name in row) if name in columns]
         zone = self._lake.timezone
         made = [{name: plain_value(row.get(name), zone) for name in known or row} for row in rows]
         return (
@@ -269,7 +271,7 @@ class _Run:
         for stream in self._lake.streams():
             if stream.output is not None:
                 one = Expected(stream.output.removeprefix("main."), (), (0, 0), 0)
-                self._found.append(Found(one, self._as_expected(one, self._rows(one)[1])))
+                self._found.append(Found(one, self._as_expected(one, *self._rows(one))))
 
     def _events(self, said: list[dict[str, Any]]) -> None:
         self._run()

@@ -182,7 +182,8 @@ def test_a_daemon_whose_spark_dies_says_so_and_starts_another_one(
     serving = serve(SERVER_TOKEN=TOKEN, CONNECT_PORT=str(port))
     serving.url()
     refused = lakestream(root, "sql", "SHOW DATABASES")
-    assert (refused.returncode, "TOKEN_NEEDED" in refused.stderr) == (1, True)
+    assert (refused.returncode, "TOKEN_NEEDED" in refused.stderr) == (78, True)
+    assert "LAKESTREAM_SERVER_TOKEN" in refused.stderr
     shown = lakestream(root, "sql", "SHOW DATABASES", SERVER_TOKEN=TOKEN)
     assert (shown.returncode, "main" in shown.stdout) == (0, True), shown.stderr
     assert attached(port, tmp_path / "beside") == 3

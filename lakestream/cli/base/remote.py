@@ -12,7 +12,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from lakestream.cli.base.session import quoted_stream
 from lakestream.engine.base.result import Result
-from lakestream.errors import BusyError, LakestreamError, Place
+from lakestream.errors import BusyError, ConfigError, LakestreamError, Place
 from lakestream.language.model import TableName
 
 if TYPE_CHECKING:
@@ -141,12 +141,16 @@ class RemoteLake:
         try:
             return self._send(path, document)
         except HTTPError as error:
-            if error.code != _UNAUTHORISED or (token := self._token()) is None:
+            if error.code != _UNAUTHORISED:
                 raise _error(error) from None
+            if (token := self._token()) is None:
+                raise _token_needed("the daemon that serves the lake asks for a token") from None
             self._headers["Authorization"] = f"Bearer {token.get_secret_value()}"
         try:
             return self._send(path, document)
         except HTTPError as error:
+            if error.code == _UNAUTHORISED:
+                raise _token_needed("the daemon does not know the token that server_token says") from None
             raise _error(error) from None
 
     def _send(self, path: str, document: dict[str, Any] | None) -> dict[str, Any]:
@@ -203,6 +207,11 @@ def _error(answer: HTTPError) -> LakestreamError:
     error.place = Place(**place) if place else None
     error.exit_status = document["exit_status"]
     return error
+
+
+def _token_needed(message: str) -> ConfigError:
+    hint = "`lakestream token create` makes one, LAKESTREAM_SERVER_TOKEN gives it; --no-daemon does without"
+    return ConfigError("TOKEN_NEEDED", message, hint=hint)
 
 
 def _placed(error: LakestreamError, text: str) -> LakestreamError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ import pytest
 from lakestream.engine.base.result import Result
 from lakestream.errors import Place, StatementError, StreamError
 from lakestream.observation.comparison import Difference
+from lakestream.observation.expectations import ExpectationStatus
 from lakestream.statements.maintenance import Maintained
 from lakestream.statements.migration import Migrated
 from tests.unit.cli.conftest import report, status, verification
@@ -322,6 +324,9 @@ def test_the_pages_of_the_documentation_are_at_hand(call: Callable[..., Outcome]
     assert "did you mean getting-started?" in call("docs", "getting").stderr
 
 
+POSSIBLE = ExpectationStatus("possible", "source", "watts > 0", "FAIL", 2, 1)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -351,6 +356,11 @@ def test_the_pages_of_the_documentation_are_at_hand(call: Callable[..., Outcome]
             "Groups wait, because a row lies far … others: North: 9 windows",
         ),
         ({"recalculating": "2 of 5 parts", "lag": 1}, "It is recalculating: 2 of 5 parts are done"),
+        (
+            {"expectations": (replace(POSSIBLE, action="DROP"),)},
+            "… possible: 1 of 3 violated",
+        ),
+        ({"expectations": (POSSIBLE,)}, ""),
     ],
 )
 def test_a_sentence_says_why_a_stream_is_not_current(changes: dict[str, object], why: str) -> None:
