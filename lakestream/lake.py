@@ -481,3 +481,8 @@ class Lake(AbstractContextManager["Lake"]):
 def workspace_of(lake: Lake) -> Workspace:
     """Return the parts of an open lake, for what stands on them."""
     return lake._at  # noqa: SLF001 - a part of this module
+
+
+def statements_of(lake: Lake) -> Statements:
+    """Return what runs the statements of an open lake, for what has them in other forms than texts."""
+    return lake._statements  # noqa: SLF001 - a part of this module

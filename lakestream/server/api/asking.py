@@ -73,14 +73,34 @@ async def run_statements(
     of the statements, and RequestRefused FORBIDDEN.
     """
 
+    def done(lake: Lake) -> _T:
+        return answer(lake.sql(asked.sql, asked.dialect, limit=limit), lake.database)
+
+    return await run_permitted(service, asker, asked, gone, done)
+
+
+async def run_permitted(
+    service: Service,
+    asker: Asker,
+    asked: StatementRequest,
+    gone: Callable[[], Awaitable[None]],
+    done: Callable[[Lake], _T],
+    said: str = "",
+) -> _T:
+    """Return what is ``done`` with a lake, for which somebody needs what they need for the statements asked.
+
+    ``said`` is how they have said it, where it is otherwise. Raises what :func:`run_statements` does.
+    """
+    said = said or asked.sql
+
     def work(lake: Lake) -> _T:
-        with _permitted(service, asker, asked):
+        with _permitted(service, asker, asked, said):
             lake.database = asked.database
             lake.restrict(asker.principal.databases, asker.sees)
-            return answer(lake.sql(asked.sql, asked.dialect, limit=limit), lake.database)
+            return done(lake)
 
     at_once = is_about_queries(asked.sql, asked.dialect)
-    return await service.statements.run(work, gone, asker.sent(asked.sql, at_once=at_once), yes=asked.yes)
+    return await service.statements.run(work, gone, asker.sent(said, at_once=at_once), yes=asked.yes)
 
 
 @contextmanager
@@ -93,10 +113,17 @@ def noting_refusal(service: Service, asker: Asker, did: str) -> Iterator[None]:
         raise
 
 
-def _permitted(service: Service, asker: Asker, asked: StatementRequest) -> AbstractContextManager[None]:
+def permit(service: Service, asker: Asker, asked: StatementRequest, said: str) -> Scope:
+    """Return the scope that statements need. Raises RequestRefused, and notes what was ``said`` then."""
+    with noting_refusal(service, asker, said):
+        return require_statements(asker.principal, asked.sql, asked.dialect, asked.database)
+
+
+def _permitted(
+    service: Service, asker: Asker, asked: StatementRequest, said: str
+) -> AbstractContextManager[None]:
     """Refuse statements that somebody may not run; return what notes those that change something."""
-    with noting_refusal(service, asker, asked.sql):
-        scope = require_statements(asker.principal, asked.sql, asked.dialect, asked.database)
+    scope = permit(service, asker, asked, said)
     if scope is Scope.READ and not kills(asked.sql):
         return nullcontext()
-    return service.audit.noting(asker.principal.name, asker.address, asked.sql)
+    return service.audit.noting(asker.principal.name, asker.address, said)

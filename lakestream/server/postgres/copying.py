@@ -1,9 +1,10 @@
-"""``COPY … TO STDOUT``: the rows of a table or a query as lines of text or CSV."""
+"""``COPY``: the rows of a table or a query as lines of text or CSV, and such lines as rows of a table."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pg_mimic.messages import _message as message
@@ -14,27 +15,40 @@ from lakestream.server.postgres.failing import refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_COPY = re.compile(
+    from pg_mimic import PgError
+
+_TO = re.compile(
     r"copy\s++(?:\((?P<query>.+)\)|(?P<table>[^\s(]++)(?:\s*+\((?P<columns>[^)]*+)\))?)"
     r"\s++to\s++stdout\b\s*+(?P<options>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+_FROM = re.compile(
+    r"copy\s++(?P<target>(?P<table>(?:\"(?:[^\"]|\"\")*+\"|[^\s(\"])++)(?:\s*+\((?P<columns>[^)]*+)\))?)"
+    r"\s++from\s++stdin\b\s*+(?P<options>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _OPTION = re.compile(
     r"(?P<flag>csv|header)\b(?:\s+(?P<said>true|false|on|off|[01])\b)?"
-    r"|(?P<name>[a-z_]+)(?:\s+(?:as\s+)?(?:e?'(?P<text>(?:[^']|'')*)'|(?P<word>\w+)))?",
+    r"|(?P<name>[a-z_]+)(?:\s+(?:as\s+)?(?:(?P<escaped>e?)'(?P<text>(?:[^']|'')*)'|(?P<word>\w+)))?",
     re.IGNORECASE,
 )
 _IS_COPY = re.compile(r"copy\b", re.IGNORECASE)
 _ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 92: "\\\\"}
+_ESCAPED = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.)|$)", re.DOTALL)
+_MEANT = {written[1]: chr(code) for code, written in _ESCAPES.items()}
 _KNOWN = frozenset({"format", "header", "delimiter", "null"})
-_OUT, _DATA, _DONE = b"H", b"d", b"c"
+_END = re.compile(rb"^\\\.\r?$", re.MULTILINE)
+"""The line that older clients send behind the last one."""
+_OUT, _IN, _DATA, _DONE = b"H", b"G", b"d", b"c"
+
+MOST_BYTES = 1 << 28
+"""Most bytes of lines that one COPY takes: they are held in memory until they are written in one commit."""
 
 
 @dataclass(frozen=True)
-class Copied:
-    """A query whose rows are written as lines: CSV or text, with the columns' names first or not."""
+class Form:
+    """How values are written as lines: CSV or text, with the columns' names first or not."""
 
-    query: str
     is_csv: bool
     has_header: bool
     delimiter: str
@@ -46,6 +60,14 @@ class Copied:
             yield self._line(list(names))
         for row in rows:
             yield self._line([None if value is None else value.decode() for value in row])
+
+    def rows(self, width: int, lines: bytes) -> list[tuple[str | None, ...]]:
+        """Return the rows of lines, of so many texts each. Raises PgError for what cannot be read."""
+        end = _END.search(lines)
+        written = lines[: end.start()] if end else lines
+        if not written:
+            return []
+        return self._of_csv(width, written) if self.is_csv else self._of_text(width, written)
 
     def _line(self, values: list[str | None]) -> bytes:
         written = [self.null if value is None else self._value(value) for value in values]
@@ -60,17 +82,111 @@ class Copied:
         is_plain = value != self.null and not any(mark in value for mark in (self.delimiter, '"', "\n", "\r"))
         return value if is_plain else '"' + value.replace('"', '""') + '"'
 
+    def _of_csv(self, width: int, lines: bytes) -> list[tuple[str | None, ...]]:
+        import pyarrow as pa
+        from pyarrow import csv
 
-def copy_statement(sql: str) -> Copied | None:
-    """Return what a COPY writes, None for another statement. Raises PgError for a COPY that is not done."""
+        names = [str(number) for number in range(width)]
+        as_texts = csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[self.null],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        try:
+            table = csv.read_csv(
+                pa.BufferReader(lines),
+                csv.ReadOptions(
+                    column_names=names,
+                    skip_rows=int(self.has_header),
+                    block_size=len(lines) + 1,
+                    use_threads=False,  # its errors say the row
+                ),
+                csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=False),
+                as_texts,
+            )
+        except pa.ArrowInvalid as error:
+            raise _unreadable(str(error)) from None
+        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+    def _of_text(self, width: int, lines: bytes) -> list[tuple[str | None, ...]]:
+        try:
+            written = lines.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise _unreadable("they are not UTF-8") from None
+        marks = re.compile(rf"\\.|{re.escape(self.delimiter)}")
+        rows = []
+        for number, line in enumerate(written[int(self.has_header) :], 1):
+            values = _cut(line, marks, self.delimiter) if "\\" in line else line.split(self.delimiter)
+            if len(values) != width:
+                raise _unreadable(f"row {number} has {len(values)} values, not {width}: {line[:80]}")
+            rows.append(tuple(self._meant(one) for one in values))
+        return rows
+
+    def _meant(self, value: str) -> str | None:
+        """Return a value of a line of text as it is meant, with what it escapes; None for NULL."""
+        if value == self.null:
+            return None
+        return _ESCAPED.sub(_unescaped, value) if "\\" in value else value
+
+
+def _cut(line: str, marks: re.Pattern[str], delimiter: str) -> list[str]:
+    """Return the values of a line in which something is escaped, as they are written."""
+    cuts = [mark.start() for mark in marks.finditer(line) if mark[0] == delimiter]
+    return [line[start + 1 : end] for start, end in pairwise([-1, *cuts, len(line)])]
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    octal, hexadecimal, sign = found.groups()
+    if sign is not None:
+        return _MEANT.get(sign, sign)
+    number = int(octal or "0", 8) or int(hexadecimal or "0", 16)
+    if not 0 < number < 128:
+        raise _unreadable(f"{found[0]!r} is no character that is escaped")
+    return chr(number)
+
+
+def _unreadable(why: str) -> PgError:
+    return refusal("22P04", f"BAD_VALUE: the lines cannot be read: {why}", "nothing was written")
+
+
+@dataclass(frozen=True)
+class CopyOut:
+    """A query whose rows are written as lines."""
+
+    query: str
+    form: Form
+
+
+@dataclass(frozen=True)
+class CopyIn:
+    """A table that rows are written to which come as lines, as it is named with its columns: ``written``."""
+
+    written: str
+    table: str
+    columns: str
+    form: Form
+
+    @property
+    def said(self) -> str:
+        """The statement, as it is listed and noted."""
+        return f"COPY {self.written} FROM STDIN"
+
+
+def copy_statement(sql: str) -> CopyOut | CopyIn | None:
+    """Return what a COPY does, None for another statement. Raises PgError for a COPY that is not done."""
     if not _IS_COPY.match(sql):
         return None
-    found = _COPY.fullmatch(sql.strip())
+    if (into := _FROM.fullmatch(sql.strip())) is not None:
+        return CopyIn(into["target"], into["table"], into["columns"] or "", _form(_options(into["options"])))
+    found = _TO.fullmatch(sql.strip())
     if found is None:
         raise refusal(
-            "0A000", "NOT_SUPPORTED: COPY writes TO STDOUT only", "INSERT, or a table of files (LOCATION)"
+            "0A000",
+            "NOT_SUPPORTED: COPY is FROM STDIN or TO STDOUT",
+            "psql's \\copy reads and writes files of its own; or a table of files (LOCATION)",
         )
-    return _copied(found["query"] or _selected(found), _options(found["options"]))
+    return CopyOut(found["query"] or _selected(found), _form(_options(found["options"])))
 
 
 def _selected(found: re.Match[str]) -> str:
@@ -87,13 +203,14 @@ def _options(said: str) -> dict[str, str]:
         if name == "csv":
             options["format"] = "csv"
         elif text_of is not None:
-            options[name] = text_of.replace("''", "'")
+            plain = text_of.replace("''", "'")
+            options[name] = _ESCAPED.sub(_unescaped, plain) if found["escaped"] else plain
         else:
             options[name] = found["said"] or found["word"] or "true"
     return options
 
 
-def _copied(query: str, options: Mapping[str, str]) -> Copied:
+def _form(options: Mapping[str, str]) -> Form:
     unknown = sorted(options.keys() - _KNOWN)
     format_name = options.get("format", "text").lower()
     if unknown or format_name not in ("text", "csv"):
@@ -106,13 +223,13 @@ def _copied(query: str, options: Mapping[str, str]) -> Copied:
     if len(delimiter) != 1:
         raise refusal("22023", "the delimiter of COPY is one character")
     has_header = options.get("header", "false").lower() in ("true", "on", "1")
-    return Copied(query, is_csv, has_header, delimiter, options.get("null", "" if is_csv else "\\N"))
+    return Form(is_csv, has_header, delimiter, options.get("null", "" if is_csv else "\\N"))
 
 
-def begun(columns: int) -> bytes:
-    """Return the message that lines of so many columns begin with."""
+def begun(columns: int, *, inwards: bool = False) -> bytes:
+    """Return the message that lines of so many columns begin with; ``inwards``: those of a client."""
     formats = pack_int16(columns) + pack_int16(0) * columns
-    return message(_OUT, b"\0" + formats)
+    return message(_IN if inwards else _OUT, b"\0" + formats)
 
 
 def copied_line(line: bytes) -> bytes:

@@ -44,7 +44,7 @@ def told(error: LakestreamError, sql: str = "") -> PgError:
     kind = _REFUSED if isinstance(error, StatementError) else _FAILED
     code = _CODES.get(error.code, _BUSY if isinstance(error, BusyError) else kind)
     told = refusal(code, f"{error.code}: {error.message}", error.hint)
-    if error.place is not None:
+    if error.place is not None and error.place.text:
         position = _position(error.place, sql)
         told.fields |= {"P": str(position)} if position else {"D": f"read as\n{error.place.caret()}"}
     return told

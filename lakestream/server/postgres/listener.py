@@ -8,7 +8,7 @@ import logging
 import secrets
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pg_mimic import BaseSession, PgError, PgServer
 from pg_mimic import messages as said
@@ -21,7 +21,15 @@ from lakestream.lake import workspace_of
 from lakestream.server.api.asking import Asker
 from lakestream.server.api.permits import ANYONE
 from lakestream.server.postgres.catalog import VERSION
-from lakestream.server.postgres.copying import Copied, begun, copied_line, copy_statement, ended
+from lakestream.server.postgres.copying import (
+    MOST_BYTES,
+    CopyIn,
+    CopyOut,
+    begun,
+    copied_line,
+    copy_statement,
+    ended,
+)
 from lakestream.server.postgres.failing import placed, refusal, told
 from lakestream.server.postgres.session import LakeSession
 from lakestream.server.postgres.settings import SessionSettings
@@ -40,7 +48,7 @@ from lakestream.server.process.connections import HEAD_SECONDS
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine
 
     from lakestream.server.api.asking import Service
     from lakestream.server.api.guard import Keys
@@ -87,21 +95,58 @@ class Line(Connection):
                 copied = copy_statement(statement.strip())
                 if copied is None:
                     await self._execute_one_simple_statement(statement)
-                else:
-                    with placed(statement.find(copied.query)):
-                        await self._copy(copied)
+                    continue
+                if self.tx_status == b"E":
+                    raise refusal("25P02", "the transaction has failed, ROLLBACK first")
+                if isinstance(copied, CopyIn):
+                    with placed(statement.find(copied.written)):
+                        await self._copy_in(copied)
+                    continue
+                with placed(statement.find(copied.query)):
+                    await self._copy_out(copied)
 
-    async def _copy(self, copied: Copied) -> None:
+    async def _copy_in(self, copied: CopyIn) -> None:
+        """Write the lines that a client sends."""
+        session = cast("LakeSession", self.session)
+        width = await session.width(copied)
+        self.stream.write(begun(width, inwards=True))
+        await self.stream.drain()
+        written = await session.take(copied, width, await self._lines())
+        self.stream.write(said.make_command_complete(f"COPY {written}"))
+
+    async def _lines(self) -> bytes:
+        """Return all lines that a client sends. Raises PgError where there are too many, or it gives up."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            tag, body = await _whole(self.stream.read_message())
+            if tag == said.COPY_DONE:
+                return b"".join(parts)
+            if tag == said.COPY_FAIL:
+                why = body.rstrip(b"\0").decode(errors="replace")
+                raise refusal("57014", f"STATEMENT_INTERRUPTED: the client gave up: {why}")
+            if tag == said.TERMINATE:
+                raise ConnectionClosed
+            if tag not in (said.COPY_DATA, said.FLUSH, said.SYNC):
+                raise refusal("08P01", f"BAD_REQUEST: a message {tag.decode()} among the lines of COPY")
+            if tag == said.COPY_DATA:
+                parts.append(body)
+                size += len(body)
+            if size > MOST_BYTES:
+                raise refusal(
+                    "54000", f"TOO_LARGE: COPY takes {MOST_BYTES:,} bytes at a time", "several COPY, of parts"
+                )
+
+    async def _copy_out(self, copied: CopyOut) -> None:
         """Send the rows of a query as lines."""
-        if self.tx_status == b"E":
-            raise refusal("25P02", "the transaction has failed, ROLLBACK first")
         query = await self.session.prepare(copied.query, [])
         columns = await query.describe()
         if columns is None:
             raise refusal("0A000", "NOT_SUPPORTED: COPY is of a query")
         rows, _ = await query.bind([]).execute(0)
         self.stream.write(begun(len(columns)))
-        for line in copied.lines([one.name for one in columns], (encode_row(row, columns) for row in rows)):
+        texts = (encode_row(row, columns) for row in rows)
+        for line in copied.form.lines([one.name for one in columns], texts):
             self.stream.write(copied_line(line))
         self.stream.write(ended())
         self.stream.write(said.make_command_complete(f"COPY {len(rows)}"))
@@ -246,6 +291,16 @@ async def answering(service: Service, terms: Terms, listening: socket.socket) ->
     finally:
         server.close()
         await lines.close()
+
+
+async def _whole(message: Coroutine[None, None, tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    """Return a message of a client; where it is cancelled, once it is there: half of one cannot be told."""
+    reading = asyncio.ensure_future(message)
+    try:
+        return await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        await reading
+        raise
 
 
 async def _answer(stream: Stream, data: bytes) -> None:

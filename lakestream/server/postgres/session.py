@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -14,12 +14,14 @@ from pg_mimic import TEXT, BaseSession, PgError, Portal, ResultColumn, Statement
 from pg_mimic.messages import make_notice_response
 from pg_mimic.middleware import MiddlewareContext, transaction_control
 
+from lakestream.engine.base.names import TBNAME
 from lakestream.errors import LakestreamError, StatementError
+from lakestream.lake import statements_of, workspace_of
 from lakestream.language import model, parse_script
-from lakestream.server.api.asking import run_statements
+from lakestream.server.api.asking import permit, run_permitted, run_statements
 from lakestream.server.api.guard import RequestRefused
 from lakestream.server.postgres.catalog import VERSION, Catalog, State, Visit, is_about_catalog, parsed, seen
-from lakestream.server.postgres.copying import copy_statement
+from lakestream.server.postgres.copying import CopyIn, copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import placed, problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words, types_told
@@ -27,6 +29,8 @@ from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, se
 from lakestream.server.postgres.values import numbering, told_rows
 from lakestream.server.postgres.wording import filled, in_plain_words, parameters, split, worded
 from lakestream.server.shown.documents import StatementRequest
+from lakestream.statements.changes import table_of
+from lakestream.storage.writes.values import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from pg_mimic.connection import Connection
 
     from lakestream.engine.base.result import Result
+    from lakestream.lake import Lake
     from lakestream.server.api.asking import Asker, Service
     from lakestream.server.postgres.catalog import Seen
     from lakestream.server.postgres.settings import Change, SessionSettings
@@ -185,6 +190,57 @@ class LakeSession(BaseSession):
             if table.database == self.database:
                 columns["", table.name] = listed
         return types_told(sql, columns)
+
+    # --- COPY FROM STDIN ------------------------------------------------------------------------
+
+    async def width(self, copied: CopyIn) -> int:
+        """Return how many values a line has. Raises PgError for what may not be written, or is not there."""
+        asked, target = self._insertion(copied)
+        if self._kept.is_read_only:
+            require_reading(asked)
+
+        def columns(lake: Lake) -> int:
+            permit(self._service, self._asker, asked, copied.said)
+            lake.restrict(self._asker.principal.databases, self._asker.sees)
+            try:
+                info, subtable = table_of(workspace_of(lake).catalog, target.table, self.database)
+                fixed = (TBNAME, *(tag.name for tag in info.tags)) if subtable else ()
+                return len(named_columns(info, target.columns, dict.fromkeys(fixed)))
+            except LakestreamError as error:
+                error.place = error.place and replace(error.place, text=asked.sql)
+                raise
+
+        sent = self._asker.sent(copied.said)
+        return await self._told(self._service.statements.run(columns, self._gone, sent), copied.written)
+
+    async def take(self, copied: CopyIn, width: int, lines: bytes) -> int:
+        """Write the rows of lines, all in one commit, and return how many they are. Raises PgError."""
+        asked, target = self._insertion(copied)
+        rows = await asyncio.to_thread(copied.form.rows, width, lines)
+        statement = model.Insert((replace(target, rows=tuple(rows)),))
+
+        def write(lake: Lake) -> Answer:
+            result = statements_of(lake).run(statement)
+            return Answer(None, range(result.written or 0), result.message)
+
+        given = await self._told(
+            run_permitted(self._service, self._asker, asked, self._gone, write, copied.said), copied.written
+        )
+        self._count(given)
+        return len(given.rows)
+
+    def _insertion(self, copied: CopyIn) -> tuple[StatementRequest, model.InsertTarget]:
+        """Return the INSERT that a COPY stands for, without its rows."""
+        named = f"{copied.table} ({copied.columns})" if copied.columns else copied.table
+        nulls = ", ".join(["NULL"] * (copied.columns.count(",") + 1))
+        sql = worded(f"INSERT INTO {named} VALUES ({nulls})", [], [], self._home)  # noqa: S608 (it is read)
+        asked = StatementRequest(sql=sql, database=self.database)
+        try:
+            [statement] = parse_script(asked.sql)
+        except StatementError as error:
+            raise told(error, copied.written) from None
+        assert isinstance(statement, model.Insert)
+        return asked, statement.targets[0]
 
     # --- what is about the connection -----------------------------------------------------------
 

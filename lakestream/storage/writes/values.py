@@ -30,7 +30,7 @@ _MOMENT = re.compile(
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _MIN_MICROS = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _MAX_MICROS = (datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-_TRUTH = {"true": True, "false": False, 1: True, 0: False, "1": True, "0": False}
+_TRUTH = {"true": True, "false": False, "t": True, "f": False, 1: True, 0: False, "1": True, "0": False}
 _FLOAT_MAX = 3.4028234663852886e38
 
 
@@ -57,7 +57,8 @@ def rows_of_values(
     _check_counts(info, named, rows)
     data: dict[str, pa.Array] = {}
     for position, column in enumerate(named):
-        converted = [convert(row[position], column, now_us=now_us, zone=zone) for row in rows]
+        values = [row[position] for row in rows]
+        converted = _all_converted(values, column, now_us=now_us, zone=zone)
         data[column.name] = pa.array(converted, arrow_type(column.type))
     for name, value in fixed.items():
         data[name] = pa.array([value] * len(rows), arrow_type(info.column(name).type))
@@ -93,6 +94,19 @@ def _check_counts(info: TableInfo, named: Sequence[Column], rows: Sequence[Seque
                 f"row {number} of {info.database}.{info.name} has {len(row)} values, not {len(named)}",
                 hint=f"the columns are {names}",
             )
+
+
+def _all_converted(values: Sequence[Value], column: Column, *, now_us: int, zone: str) -> list[Any]:
+    """Return the values of a column; of several rows the error says which one."""
+    converted: list[Any] = []
+    try:
+        for value in values:
+            converted.append(convert(value, column, now_us=now_us, zone=zone))  # noqa: PERF401 (it is counted)
+    except StatementError as error:
+        if len(values) > 1:
+            error.message = f"row {len(converted) + 1}: {error.message}"
+        raise
+    return converted
 
 
 def convert(value: Value, column: Column, *, now_us: int, zone: str = "UTC") -> Any:  # noqa: ANN401

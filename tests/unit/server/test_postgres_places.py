@@ -25,6 +25,8 @@ __all__ = ["ada", "open_served", "root"]
         "SELECT * FROM ^nothing",
         "^selct 1",
         "COPY (SELECT ^nosuch FROM power) TO STDOUT",
+        "COPY power (ts, ^nosuch) FROM STDIN",
+        "SELECT 1; COPY ^nosuch FROM STDIN",
         "DECLARE c CURSOR WITH HOLD FOR SELECT ^nosuch FROM power",
         "UPDATE power SET ^nosuch = 1",
         "SHOW ^streamz",
