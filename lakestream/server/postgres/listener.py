@@ -42,7 +42,7 @@ from lakestream.server.postgres.stream import (
     startup,
     unreadable,
 )
-from lakestream.server.postgres.wording import in_plain_words, split
+from lakestream.server.postgres.wording import in_plain_words, parameters, split
 from lakestream.server.process.connections import HEAD_SECONDS
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Line(Connection):
         return True
 
     async def _execute_one_simple_statement(self, sql: str) -> None:
+        if parameters(sql):
+            raise refusal("42P02", "there is no value for parameters of a plain query, as $1", "prepare it")
         await super()._execute_one_simple_statement(in_plain_words(sql))
 
     async def _dispatch(self, tag: bytes, payload: bytes) -> None:

@@ -27,7 +27,14 @@ from lakestream.server.postgres.failing import placed, problem_told, refusal, to
 from lakestream.server.postgres.forms import in_lakes_words, types_told
 from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
 from lakestream.server.postgres.values import numbering, told_rows
-from lakestream.server.postgres.wording import filled, in_plain_words, parameters, split, worded
+from lakestream.server.postgres.wording import (
+    filled,
+    in_plain_words,
+    parameters,
+    split,
+    with_plain_texts,
+    worded,
+)
 from lakestream.server.shown.documents import StatementRequest
 from lakestream.statements.changes import table_of
 from lakestream.storage.writes.values import named_columns
@@ -152,7 +159,7 @@ class LakeSession(BaseSession):
         parts = split(sql)
         if len(parts) > 1:
             raise refusal("42601", "several statements cannot be prepared as one")
-        text = in_plain_words(parts[0]).strip() if parts else ""
+        text = with_plain_texts(in_plain_words(parts[0])).strip() if parts else ""
         own = await self._of_connection(text) if text else StaticStatement("", None, [])
         if own is not None:
             return own

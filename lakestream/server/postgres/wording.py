@@ -30,6 +30,7 @@ _PARTS = re.compile(
   | (?P<own> `(?:[^`]|``)*` )
   | (?P<comment> --[^\n]* | /\*(?:.*?\*/|.*) )
   | (?P<parameter> \$\d+ )
+  | (?P<dollar> (?<![\w$])\$ (?P<tag> (?: [^\W\d]\w* )? ) \$ (?P<inner> .*? ) (?: \$(?P=tag)\$ | \Z ) )
   | (?P<end> ; )
     """,
     re.VERBOSE | re.DOTALL,
@@ -52,6 +53,23 @@ _MOST_PARAMETERS, _DIGITS = 65_535, 20
 def in_plain_words(sql: str) -> str:
     """Return a statement that ends a transaction by the word that others end one by, each other as it is."""
     return _ABORT.sub("ROLLBACK", sql, count=1)
+
+
+def with_plain_texts(sql: str) -> str:
+    """Return a statement with single quotes around the texts that stand between dollars (``$$it's$$``).
+
+    Raises PgError for one that has no end.
+    """
+
+    def plain(part: re.Match[str]) -> str:
+        if part.lastgroup != "dollar":
+            return part[0]
+        mark = f"${part['tag']}$"
+        if not part[0].endswith(mark, len(mark)):
+            raise refusal("42601", f"UNCLOSED: the text behind {mark} has no end", f"close it with {mark}")
+        return "'" + part["inner"].replace("'", "''") + "'"
+
+    return _PARTS.sub(plain, sql) if "$" in sql else sql
 
 
 def split(sql: str) -> list[str]:

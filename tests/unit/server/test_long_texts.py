@@ -16,9 +16,9 @@ from lakestream.errors import LakestreamError
 from lakestream.language import parse_script
 from lakestream.server.api.permits import is_about_queries
 from lakestream.server.postgres.catalog import parsed
-from lakestream.server.postgres.copying import copy_statement
+from lakestream.server.postgres.copying import Form, copy_statement
 from lakestream.server.postgres.forms import in_lakes_words
-from lakestream.server.postgres.wording import parameters, split, worded
+from lakestream.server.postgres.wording import parameters, split, with_plain_texts, worded
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.rewritten import rewritten
 
@@ -29,11 +29,20 @@ MANY = 300_000
 PAIRS = ("/* ", "e'", "$1", "1e", "0.", "1 ")
 """What is repeated of more than one character."""
 READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
-    "split": (split, ("/* ", "'", '"', "e'", "$1", "`")),
+    "split": (split, ("/* ", "'", '"', "e'", "$1", "`", "$", "$$", "$a$", "$a$ $b$ ")),
+    "plain texts": (with_plain_texts, ("$$", "$a", "$a$", " $a$ $b$", "$a$ ")),
     "parameters": (parameters, ("$", "$1", "/* ")),
     "copy": (
         lambda text: copy_statement(text + "x"),
         ("COPY t ", "COPY (", "COPY t (", "COPY t TO ", "COPY t TO STDOUT csv "),
+    ),
+    "copied in": (
+        lambda text: copy_statement(text + "x"),
+        ("COPY t FROM ", 'COPY "', "COPY t (a) FROM STDIN csv "),
+    ),
+    "lines": (
+        lambda text: Form(False, False, "\t", "\\N").rows(1, text.encode()),
+        ("\\", "\t", "\\0", "\n"),
     ),
     "number": (lambda text: worded("SELECT $1", [text + "!"], [pg.INT4]), ("0", "1e", ".", "0.")),
     "interval": (

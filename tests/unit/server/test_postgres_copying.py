@@ -1,4 +1,7 @@
-"""``COPY … FROM STDIN``: lines of PostgreSQL's clients as rows of a table. Nothing here starts Spark."""
+"""What PostgreSQL's clients write as texts: lines of ``COPY … FROM STDIN``, and texts between dollars.
+
+Nothing here starts Spark.
+"""
 
 from __future__ import annotations
 
@@ -161,3 +164,14 @@ def test_a_session_that_reads_does_not_copy_in(ada: psycopg.Connection[Any]) -> 
     ada.execute("SET default_transaction_read_only = on")
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         copy_in(ada, "COPY t FROM STDIN", "2025-01-01\n")
+
+
+def test_texts_between_dollars(ada: psycopg.Connection[Any]) -> None:
+    asked = r"""SELECT $$it's \ a;b$$ AS a, $x$a$$b$x$ AS b, '$$' AS c, 1 AS "$$" -- $$"""
+    assert ada.execute(asked).fetchall() == [(r"it's \ a;b", "a$$b", "$$", 1)]
+    ada.execute("INSERT INTO t (ts, n, note) VALUES (%s, 1, $$it's$$)", ["2025-01-01"])
+    assert ada.execute("SELECT n FROM t WHERE note = $a$it's$a$").fetchall() == [(1,)]
+    with pytest.raises(psycopg.errors.SyntaxError, match=r"UNCLOSED: the text behind \$a\$"):
+        ada.execute("SELECT $a$it$$")
+    with pytest.raises(psycopg.errors.UndefinedParameter):
+        ada.execute("SELECT $1")
