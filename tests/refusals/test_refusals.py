@@ -57,6 +57,7 @@ def test_refused(case: dict[str, Any], lake: Lake) -> None:
     error = refused.value
     assert error.code == case["code"], error.render()
     assert re.search(case["match"], error.message), error.render()
+    assert re.search(case.get("hint", ""), error.hint), error.render()
     if "line" in case:
         assert error.place is not None
         assert (error.place.line, error.place.column) == (case["line"], case["column"]), error.render()

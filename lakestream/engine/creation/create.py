@@ -47,7 +47,7 @@ from lakestream.language.model import (
     StateTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
-from lakestream.output.columns import result_names
+from lakestream.output.columns import result_names, subtables_are_groups
 from lakestream.storage.delta import capabilities
 from lakestream.storage.places.claims import MIGRATING, claim_of_table, work_on
 from lakestream.storage.records.registry import Compiled, StreamRecord
@@ -534,13 +534,28 @@ def _refuse_unfillable(stream: Stream) -> None:
             hint="for example SELECT _wstart, count(*), avg(v)",
             place=place_of(fragment),
         )
-    if not key_is_from_window(stream):
+    _refuse_shared_keys(stream, "FILL", hint="SELECT _wstart, …")
+
+
+def _refuse_shared_keys(stream: Stream, clause: str, *, hint: str) -> None:
+    """Refuse a clause where two windows may write rows of one key; ``hint`` says what to select first."""
+    definition, fragment = stream.definition, stream.definition.calculation
+    if key_is_from_window(stream):
+        return
+    if definition.subtable is not None and not subtables_are_groups(definition):
+        alone = len(definition.partition_by) == 1
         raise StatementError(
             "KEY_NOT_FROM_WINDOW",
-            "FILL needs a key that comes from the window, and a subtable for each group",
-            hint="SELECT _wstart, …",
-            place=place_in(fragment, parse_query(fragment).selects[0]),
+            f"{clause} needs a subtable for each group, and this may give two groups one name",
+            hint="concat('o_', %%1)" if alone else "without OUTPUT_SUBTABLE each group has one of its own",
+            place=place_of(definition.subtable),
         )
+    raise StatementError(
+        "KEY_NOT_FROM_WINDOW",
+        f"{clause} needs a key that comes from the window, and the first result column is no time of it",
+        hint=hint,
+        place=place_in(fragment, parse_query(fragment).selects[0]),
+    )
 
 
 _NAMES = {StateTrigger: "STATE_WINDOW", EventTrigger: "EVENT_WINDOW", CountTrigger: "COUNT_WINDOW"}
@@ -692,15 +707,8 @@ def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:
 
 def _refuse_inexact(stream: Stream) -> None:
     """Refuse EXACT where a row of the output could overwrite one that no later change would restore."""
-    if key_is_from_window(stream):
-        return
-    fragment = stream.definition.calculation
-    raise StatementError(
-        "KEY_NOT_FROM_WINDOW",
-        "EXACT needs a key that comes from the window, and the first result column is not one of its times",
-        hint=f"select {' or '.join(sorted(UNIQUE_TIMES & stream.calculation.scope.placeholders))} first",
-        place=place_in(fragment, parse_query(fragment).selects[0]),
-    )
+    times = sorted(UNIQUE_TIMES & stream.calculation.scope.placeholders)
+    _refuse_shared_keys(stream, "EXACT", hint=f"select {' or '.join(times)} first")
 
 
 def _refuse_not_incremental(stream: Stream) -> None:

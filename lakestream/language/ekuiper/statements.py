@@ -16,7 +16,14 @@ from sqlglot import exp
 
 from lakestream.errors import did_you_mean
 from lakestream.language.common.aggregates import is_aggregate
-from lakestream.language.ekuiper.functions import OF_WINDOWS, ORDER, REFUSED, query_as_written, translated
+from lakestream.language.ekuiper.functions import (
+    ANALYTIC,
+    OF_WINDOWS,
+    ORDER,
+    REFUSED,
+    query_as_written,
+    translated,
+)
 from lakestream.language.ekuiper.options import SourceOptions, read_source_options
 from lakestream.language.expressions.checks import (
     COMMON_PLACEHOLDERS,
@@ -135,7 +142,9 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
     draft.source = take_table_name(reader, "the table of events")
     query.alias = _alias(reader)
     if reader.sees_symbol(",") or reader.sees("JOIN") or reader.sees("INNER") or reader.sees("LEFT"):
-        raise reader.unsupported("a join within a window")
+        raise reader.unsupported(
+            "a join within a window", hint="a materialized view that joins, and the window over it"
+        )
     if reader.accept("WHERE"):
         query.where = reader.until(
             lambda: reader.sees("GROUP") or reader.sees("PARTITION"), "a condition of WHERE"
@@ -462,7 +471,9 @@ def _time_of_event(reader: Reader, draft: Draft, f: Fragment) -> str:
 def _refuse_unbuilt(reader: Reader, call: Word, where: str, more: frozenset[str] = frozenset()) -> None:
     name = call.text.lower()
     if name in REFUSED or name in more:
-        raise reader.unsupported(f"the function {name}() in {where}", word=call)
+        hint = "a materialized view, which has lag(v) OVER (PARTITION BY k ORDER BY ts) and sum(v) OVER (…)"
+        hint = hint if name in ANALYTIC else ""
+        raise reader.unsupported(f"the function {name}() in {where}", word=call, hint=hint)
 
 
 _WINDOWS: dict[str, Callable[[Reader, str, Word], Trigger]] = {

@@ -13,6 +13,7 @@ from lakestream.errors import did_you_mean
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, Notification
 from lakestream.language.reading.literals import take_string
 from lakestream.language.reading.words import Kind
+from lakestream.language.tdengine.options import refuse_idle
 from lakestream.targets import read_target
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def _bars(
     while True:
         word = reader.take()
         name = word.text.upper()
+        refuse_idle(reader, word)
         if name not in known:
             hint = did_you_mean(word.text, known) or f"there are {', '.join(known)}"
             raise reader.error(codes[0], f"{word.text or 'nothing'} is not {what}", word=word, hint=hint)

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _EVENT_TYPES = (WINDOW_OPEN, WINDOW_CLOSE)
 _MIN_DELAY = 3 * MICROS["s"]
+_SILENT = (
+    "PERIOD(1m) … AS SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS at, max(ts) AS newest FROM %%tbname "
+    "HAVING max(ts) < CAST(_tlocaltime / 1000000 AS TIMESTAMP) - 10m"
+)
+"""How a stream tells of groups that have been silent."""
 
 
 @dataclass
@@ -62,7 +67,7 @@ def _option(reader: Reader, options: Options) -> None:
     if not name:
         raise reader.unexpected("an option", _OPTIONS)
     if name in _UNBUILT:
-        raise reader.unsupported(f"the option {name}")
+        raise reader.unsupported(f"the option {name}", hint=_UNBUILT[name])
     if name not in _OPTIONS:
         hint = did_you_mean(name, _OPTIONS)
         raise reader.error("UNKNOWN_OPTION", f"there is no option {word.text} of a stream", hint=hint)
@@ -148,6 +153,7 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
     while True:
         word = reader.take()
         event = word.text.upper()
+        refuse_idle(reader, word)
         if event not in _EVENT_TYPES:
             hint = did_you_mean(word.text, _EVENT_TYPES)
             raise reader.error(
@@ -160,8 +166,15 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
     options.events = frozenset(events)
 
 
-_UNBUILT = frozenset({"IDLE_TIMEOUT", "NODELAY_CREATE_SUBTABLE"})
-"""Options of TDengine that lakestream knows of and does not have."""
+_UNBUILT = {"IDLE_TIMEOUT": _SILENT, "NODELAY_CREATE_SUBTABLE": "a subtable is there with its first row"}
+"""Options of TDengine that lakestream knows of and does not have, and what to write instead."""
+
+
+def refuse_idle(reader: Reader, word: Word) -> None:
+    """Refuse the events of groups that are silent, by their names."""
+    if word.text.upper() in ("IDLE", "RESUME"):
+        raise reader.unsupported(f"the event {word.text.upper()}", word=word, hint=_SILENT)
+
 
 _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "WATERMARK": _duration("buasmhdw"),
