@@ -87,6 +87,10 @@ _MICROSECONDS = 6
 _FLOAT_BITS = 24
 """The most digits of FLOAT(n) that are four bytes; more are a DOUBLE."""
 _RETURNING_HINT = "leave it out, and SELECT what was written"
+_OTHERS_HINTS = {
+    "UPDATE": "INSERT the rows as they are to be: a row replaces the one of its key",
+    "DELETE": "WHERE, with the table's own columns",
+}
 _LEAVE_OUT = "leave it out: files, copies and caches are the storage's affair"
 _DATABASE_HINTS = {
     "KEEP": "DELETE takes old rows away, and VACUUM their files",
@@ -640,6 +644,7 @@ def _rows(reader: Reader, width: int) -> tuple[tuple[Value, ...], ...]:
 def update(reader: Reader) -> Update:
     """Read what follows ``UPDATE``."""
     table = take_table_name(reader)
+    _refuse_others(reader, "UPDATE", "SET")
     reader.expect("SET")
     assignments: list[tuple[str, Fragment]] = []
     taken: set[str] = set()
@@ -651,16 +656,41 @@ def update(reader: Reader) -> Update:
         value = reader.until(lambda: _ends_assignment(reader), "an expression")
         assignments.append((name, check_expression(value, "UPDATE … SET")))
         if not reader.accept_symbol(","):
+            if _sees_from(reader):
+                raise reader.unsupported("UPDATE … FROM", hint=_OTHERS_HINTS["UPDATE"])
             return Update(table, tuple(assignments), _where(reader, "UPDATE … WHERE"))
 
 
 def _ends_assignment(reader: Reader) -> bool:
-    return reader.sees_symbol(",") or reader.sees("WHERE") or _sees_returning(reader)
+    return reader.sees_symbol(",") or reader.sees("WHERE") or _sees_returning(reader) or _sees_from(reader)
+
+
+def _sees_from(reader: Reader) -> bool:
+    """Return whether FROM follows, and none of ``IS DISTINCT FROM``."""
+    return reader.sees("FROM") and not reader.peek(-1).is_word("DISTINCT")
+
+
+def _refuse_others(reader: Reader, verb: str, *ends: str) -> None:
+    """Refuse by name what others have behind the table whose rows are changed: a name, other tables."""
+    word = reader.peek()
+    if (
+        word.is_symbol(",")
+        or word.is_word("USING")
+        or (word.is_word("JOIN") and reader.peek(1).kind is Kind.WORD)
+    ):
+        raise reader.unsupported(f"{verb} with other tables", hint=_OTHERS_HINTS[verb])
+    is_name = word.kind in (Kind.WORD, Kind.NAME) and not any(map(word.is_word, ends))
+    if is_name and not _sees_returning(reader):
+        raise reader.unsupported(
+            f"{verb} of a table by another name", hint="leave it out, and write columns without it"
+        )
 
 
 def delete(reader: Reader) -> Delete:
     """Read what follows ``DELETE FROM``."""
-    return Delete(take_table_name(reader), _where(reader, "DELETE … WHERE"))
+    table = take_table_name(reader)
+    _refuse_others(reader, "DELETE", "WHERE", "LIMIT", "ORDER")
+    return Delete(table, _where(reader, "DELETE … WHERE"))
 
 
 def _where(reader: Reader, clause: str) -> Fragment | None:

@@ -69,6 +69,7 @@ _UTC = frozenset({"UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z", "ZULU", "UCT"})
 _LOCAL = "is_local"
 _SIMILAR = re.compile(r"\\.|\[[^\]]*\]|[%_.^$]", re.DOTALL)
 _SIMILAR_PARTS = {"%": ".*", "_": "."}
+_OCTAL = re.compile(rb"\\(?:([0-7]{3})|\\)")
 _WRITES = (exp.Insert, exp.Update, exp.Delete)
 _EXTRACTED = {
     "DOW": "dayofweek(_1) - 1",
@@ -413,11 +414,30 @@ def _call(node: exp.Expr) -> exp.Expr:
 
 def _cast(node: exp.Expr) -> exp.Expr:
     value: exp.Expr = node.this
+    to: exp.DataType = node.args["to"]
+    if isinstance(value, exp.ByteString):  # E'…'
+        value = exp.Literal.string(value.name)
+        node.set("this", value)
+    if isinstance(value, exp.Literal) and value.is_string and to.is_type("varbinary"):
+        return _bytes(value.name, is_put=_is_written(node) and node.find_ancestor(exp.Where) is None)
     if isinstance(value, (exp.Literal, exp.Null)) and _is_written(node):
         return value  # it becomes what the column is that it is put into, or compared with
     if isinstance(value, exp.Literal) and value.is_string:
-        return _constant(value, node.args["to"]) or _of_type(node)
+        return _constant(value, to) or _of_type(node)
     return _of_type(node)
+
+
+def _bytes(text: str, *, is_put: bool) -> exp.Expr:
+    """Return the bytes that a text of PostgreSQL's says, or the text that a column takes for them."""
+    digits = text[2:] if text.startswith("\\x") else _octal_bytes(text).hex()
+    if is_put:
+        return exp.Literal.string(f"\\x{digits}")
+    return made("unhex(_1)", {"_1": exp.Literal.string(digits)})
+
+
+def _octal_bytes(text: str) -> bytes:
+    r"""Return the bytes of a text in which a backslash stands before three octal digits, or another one."""
+    return _OCTAL.sub(lambda part: bytes([int(part[1], 8) & 255]) if part[1] else b"\\", text.encode())
 
 
 def _is_written(node: exp.Expr) -> bool:

@@ -177,7 +177,7 @@ def _listed(values: list[str | None], kind: int | None, escape: str) -> str:
 
 
 def _literal(value: Value, kind: int | None, escape: str) -> str:
-    """Return a value as a literal; ``escape`` stands before a backslash in a string."""
+    """Return a value as a literal of a lake, where ``escape`` stands before a backslash, or PostgreSQL's."""
     if value is None:
         return "NULL"
     if not isinstance(value, str):
@@ -193,7 +193,7 @@ def _literal(value: Value, kind: int | None, escape: str) -> str:
     if kind == _BYTES:
         if not _HEX.fullmatch(value):
             raise refusal("22P02", "bytes are written as hexadecimal digits behind \\x")
-        return f"unhex('{value[2:]}')"
+        return f"unhex('{value[2:]}')" if escape else f"'{value}'::bytea"
     if kind == _INSTANT:
         value = _in_utc(value)
     text = "'" + value.replace("'", "''").replace("\\", escape + "\\") + "'"

@@ -14,6 +14,8 @@ import pytest
 
 from lakestream.lake import Lake
 from lakestream.server.api.guard import Keys
+from lakestream.server.postgres.forms import in_lakes_words
+from lakestream.server.postgres.wording import filled
 from lakestream.settings import Settings
 from tests.unit.server.test_postgres import Served
 
@@ -175,3 +177,25 @@ def test_texts_between_dollars(ada: psycopg.Connection[Any]) -> None:
         ada.execute("SELECT $a$it$$")
     with pytest.raises(psycopg.errors.UndefinedParameter):
         ada.execute("SELECT $1")
+
+
+def test_texts_of_bytes(ada: psycopg.Connection[Any]) -> None:
+    ada.execute(r"INSERT INTO t (ts, n, raw) VALUES ('2025-01-01', 1, '\x01ff'::bytea)")
+    ada.execute(r"INSERT INTO t (ts, n, raw) VALUES ('2025-01-02', 2, E'\\x02'::bytea)")
+    assert ada.execute("SELECT raw FROM t ORDER BY n").fetchall() == [(b"\x01\xff",), (b"\x02",)]
+    ada.execute(r"UPDATE t SET raw = E'\\x0305'::bytea WHERE n = 1")
+    ada.execute(r"UPDATE t SET raw = 'a\\b\001'::bytea WHERE n = 2")
+    assert ada.execute("SELECT raw FROM t ORDER BY n").fetchall() == [(b"\x03\x05",), (b"a\\b\x01",)]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"SELECT '\x01'::bytea AS x, E'\\x02'::bytea AS y", "SELECT UNHEX('01') AS x, UNHEX('02') AS y"),
+        ("SELECT n FROM t WHERE b = $1", "SELECT n FROM t WHERE b = UNHEX('01')"),
+        ("UPDATE t SET b = $1 WHERE b = $1", r"UPDATE t SET b = '\\x01' WHERE b = UNHEX('01')"),
+        ("DELETE FROM t WHERE b = 'a'::bytea", "DELETE FROM t WHERE b = UNHEX('61')"),
+    ],
+)
+def test_bytes_are_compared_as_bytes(written: str, read: str) -> None:
+    assert in_lakes_words(filled(written, [r"\x01"], [17]), "main") == read
