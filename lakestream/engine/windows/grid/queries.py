@@ -47,7 +47,7 @@ class GridQueries:
     @property
     def begins_again(self) -> bool:
         """Whether a recalculation may find that its groups begin earlier, with rows that were left out."""
-        return not self.stream.refires and not self.stream.grid.depends_on_first
+        return not self.stream.follows_source and not self.stream.grid.depends_on_first
 
     def windows_sql(self, fired: str, clock_us: int, *, opens: bool = True, wide: bool = True) -> str:
         """Return SQL of the windows to compute with their placeholders, from a detection result.
