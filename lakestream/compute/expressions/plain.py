@@ -39,12 +39,12 @@ _TYPES = {
     "date": DAY,
 }
 _UNITS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
-_WINDOW = {
+WINDOW = {
     **dict.fromkeys(TIME_PLACEHOLDERS, INSTANT),
     **dict.fromkeys(("_twduration", "_twrownum", "_tgrpid"), WHOLE),
     **dict.fromkeys(("_tprev_localtime", "_tlocaltime", "_tnext_localtime"), WHOLE),
 }
-"""What every relation of windows has, where it has it."""
+"""What every relation of windows has, where it has it, by kind."""
 
 
 class _NotPlainError(Exception):
@@ -73,10 +73,9 @@ def is_plain(query: exp.Expr, columns: Mapping[str, str]) -> bool:
     allowed = {"kind", "expressions", "from_", "where", "group", "having"}
     if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} - allowed:
         return False
-    known = {**_WINDOW, **columns}
-    # A name that is a column's and a result's too is the column's in results, and by the clause elsewhere.
-    twice = any(isinstance(one, exp.Alias) and one.alias.lower() in columns for one in query.selects)
-    if _WINDOW.keys() & columns.keys() or (twice and (query.args.get("group") or query.args.get("having"))):
+    known = {**WINDOW, **columns}
+    twice = twice_named(query, columns)
+    if WINDOW.keys() & columns.keys() or (twice and (query.args.get("group") or query.args.get("having"))):
         return False
     clauses = [query.args[name].this for name in ("where", "having") if query.args.get(name)]
     group = query.args.get("group")
@@ -88,6 +87,21 @@ def is_plain(query: exp.Expr, columns: Mapping[str, str]) -> bool:
         and not {None, DECIMAL, DURATION, NULL} & {*given}
         and not any(isinstance(key, exp.Literal) for key in keys)
     )
+
+
+def twice_named(query: exp.Select, columns: Mapping[str, str]) -> set[str]:
+    """Return names that are a column's, and of a result that is more than that column.
+
+    Such a name is the column's in results, and by the clause elsewhere.
+    """
+    results = [one for one in query.selects if isinstance(one, exp.Alias)]
+    is_joined = bool(query.args.get("joins"))
+    own = {one.alias.lower() for one in results if not is_joined and _is_column(one.this, one.alias)}
+    return ({one.alias.lower() for one in results} - own) & columns.keys()
+
+
+def _is_column(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == name.lower()
 
 
 def _kind(node: exp.Expr, columns: Mapping[str, str]) -> str:
@@ -315,6 +329,23 @@ def _filtered(node: exp.Expr, columns: Mapping[str, str]) -> str:
     return _checked(that=right, gives=_kind(node.this, columns))
 
 
+def _windowed(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    """Return the kind of a rank, or of an aggregate without a frame of its own, over rows in an order."""
+    order, of = node.args.get("order"), node.this
+    ordered = order.expressions if order is not None else ()
+    keys = [*(node.args.get("partition_by") or ()), *(one.this for one in ordered)]
+    said = {name for name, value in node.args.items() if value}
+    if said - {"this", "partition_by", "order", "over"} or _all(keys, columns) & {NULL, DECIMAL, DURATION}:
+        raise _NotPlainError
+    if isinstance(of, _RANKS):
+        return _checked(that=order is not None and not of.expressions, gives=WHOLE)
+    return _checked(that=isinstance(of, _OVER_ROWS), gives=_kind(of, columns))
+
+
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+_OVER_ROWS = (exp.Count, exp.Sum, exp.Avg, exp.Max, exp.Min)
+
+
 def _fixed(kind: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
     return lambda _node, _columns: kind
 
@@ -361,4 +392,5 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, str]], str]] = {
     exp.CountIf: _true_if(WHOLE),
     **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), _true_if(TRUTH)),
     exp.Filter: _filtered,
+    exp.Window: _windowed,
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.expressions.functions import aggregates
 from lakestream.compute.expressions.plain import TEXT, TRUTH, is_plain, kind_of, kinds_of
+from lakestream.compute.expressions.plain_queries import is_plain_query
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way, distinct_aggregates
 from lakestream.compute.windows.gaps import constants_of, fits_sql, without_constants
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
 _STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
 
 
-_SURE = (Way.GROUPED, Way.BESIDE, Way.RANGED, Way.BY_ROW)
-"""The ways that Spark goes with all it understands: of the others it goes some only window by window."""
+_SURE = (Way.GROUPED, Way.BESIDE, Way.RANGED, Way.BY_ROW, Way.JOINED, Way.NUMBERED, Way.KEYED)
+"""The ways that Spark goes with what is plain: of the others it goes some only window by window."""
 
 
 def analyse(small: SmallPath, stream: Stream) -> tuple[Stream, list[str], list[str]]:
@@ -139,8 +140,19 @@ def _is_plain(stream: Stream) -> bool:
     return (
         None not in [*groups, *looked_at]
         and all(kind_of(sql, columns) == TRUTH for sql in written)
-        and is_plain(stream.calculation.query, columns | {name: kind for name, kind in named if kind})
+        and _is_plain_calculation(stream, columns, {name: kind for name, kind in named if kind})
     )
+
+
+def _is_plain_calculation(stream: Stream, columns: Mapping[str, str], groups: Mapping[str, str]) -> bool:
+    query, reads = stream.calculation.query, stream.calculation.reads
+    if not reads:
+        return is_plain(query, {**columns, **groups})
+    tables = {
+        read.view: kinds_of({one.name: one.type for one in stream.tables[read.relation.key].columns})
+        for read in reads
+    }
+    return is_plain_query(query, tables, groups, nested=stream.way is Way.KEYED)
 
 
 def _analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
