@@ -15,7 +15,7 @@ from lakestream.storage.small.objects import joined
 if TYPE_CHECKING:
     from lakestream.storage.small.dialect.known import Rewrites
 
-_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00(:00)?)?)?")
 _EXACT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{0,5}[1-9])?")
 """An instant as Spark writes it."""
 NUMERIC_TEXT = re.compile(r"\s*+[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?\s*")
