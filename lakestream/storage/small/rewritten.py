@@ -99,10 +99,9 @@ def _new(
 ) -> DuckQuery:
     # Loaded where it is needed: it and sqlglot's dialect of DuckDB take longer to load than a look does.
     from lakestream.storage.small.dialect.query import duckdb_sql
-    from lakestream.storage.small.typed.passing import refuse_mixed
+    from lakestream.storage.small.typed.passing import settled
 
-    refuse_mixed(text, views)
-    return duckdb_sql(text, many=many, decimals=decimals)
+    return duckdb_sql(settled(text, views), many=many, decimals=decimals)
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ import pytest
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.rewritten import rewritten
 from lakestream.storage.small.typed.families import MixedError
-from lakestream.storage.small.typed.passing import passed_on, refuse_mixed
+from lakestream.storage.small.typed.passing import passed_on, settled
 
 if TYPE_CHECKING:
     from lakestream.storage.small.typed.scopes import Columns
@@ -84,12 +84,12 @@ def test_families_that_do_not_go_together_are_left_to_spark(said: str) -> None:
 @pytest.mark.parametrize("query", [*(f"SELECT i FROM t {said}" for said in _BOUNDS), *_NAMES])
 def test_bounds_and_names_that_do_not_fit_are_left_to_spark(query: str) -> None:
     with pytest.raises(MixedError):
-        refuse_mixed(query, (("t", _PLAIN),))
+        settled(query, (("t", _PLAIN),))
 
 
 @pytest.mark.parametrize("query", _NAMED)
 def test_bounds_and_names_that_fit_are_answered(query: str) -> None:
-    refuse_mixed(query, (("t", _PLAIN),))
+    settled(query, (("t", _PLAIN),))
 
 
 @pytest.mark.parametrize("said", _RIGHT)
@@ -102,3 +102,26 @@ def test_families_that_go_together_are_answered(said: str) -> None:
 def test_thousands_of_conditions_beside_bytes_do_not_stand_in_one_another() -> None:
     query = "SELECT i FROM t WHERE " + " AND ".join(f"i <> {at}" for at in range(600))
     assert passed_on(query, (("t", _COLUMNS),)).columns == (("i", "int"),)
+
+
+@pytest.mark.parametrize(
+    ("said", "chosen"),
+    [
+        ("CASE WHEN typeof(s) = 'timestamp' THEN 'a' ELSE s END", "s"),
+        ("CASE WHEN typeof(max(ts)) = 'timestamp' THEN i ELSE 0 END", "i"),
+        ("CASE WHEN typeof(i) RLIKE '^(int|bigint)$' THEN 1 WHEN typeof(i) = 'string' THEN 2 END", "1"),
+        ("CASE WHEN typeof(b) = 'string' THEN 1 END", "NULL"),
+        (
+            "CASE WHEN typeof(s) = 'string' THEN CASE WHEN typeof(i) = 'string' THEN 1 ELSE 2 END ELSE 3 END",
+            "2",
+        ),
+    ],
+)
+def test_what_is_chosen_by_a_type_is_the_part_for_that_type(said: str, chosen: str) -> None:
+    assert settled(f"SELECT {said} AS r FROM t", (("t", _PLAIN),)) == f"SELECT {chosen} AS r FROM t"
+
+
+@pytest.mark.parametrize("said", ["i + 1", "unknown", "coalesce(i, v)"])
+def test_what_is_chosen_by_a_type_that_is_not_known_stays(said: str) -> None:
+    query = f"SELECT CASE WHEN typeof({said}) = 'string' THEN 1 ELSE 2 END AS r FROM t"
+    assert settled(query, (("t", _PLAIN),)) == query

@@ -26,6 +26,7 @@ from lakestream.storage.small.typed.scopes import (
     FLOAT,
     MOST_DIGITS,
     NOTHING,
+    TYPES,
     Columns,
     Kind,
     Listed,
@@ -64,8 +65,8 @@ class Look(Protocol):
         """Return the columns of a query."""
         ...
 
-    def change(self, node: exp.Expr, kind: str) -> None:
-        """Have an expression be cast to a type; without one, a cast be taken away."""
+    def change(self, node: exp.Expr, kind: str | exp.Expr) -> None:
+        """Have an expression be cast to a type, a cast without one be undone, or another take its place."""
         ...
 
 
@@ -165,6 +166,9 @@ def _exists(look: Look, node: exp.Expr, scope: Scope) -> Kind:
 
 
 def _chosen(look: Look, node: exp.Expr, scope: Scope) -> Kind:
+    if isinstance(node, exp.Case) and (found := _by_type(look, node, scope)) is not node:
+        look.change(node, found)
+        return look.kind(found, scope)
     if isinstance(node, exp.Case):
         branches = node.args["ifs"]
         conditions = [node.this, *(one.this for one in branches)]
@@ -181,6 +185,30 @@ def _chosen(look: Look, node: exp.Expr, scope: Scope) -> Kind:
     else:
         check_conditions(asked)
     return one_of([look.kind(value, scope) for value in values if value is not None])
+
+
+def _by_type(look: Look, case: exp.Case, scope: Scope) -> exp.Expr:
+    """Return what a choice by typeof() comes to where that is known, else itself."""
+    if case.this is not None:
+        return case
+    for branch in case.args["ifs"]:
+        fits = _is_of_type(look, branch.this, scope)
+        if fits is None:
+            return case
+        if fits:
+            found: exp.Expr = branch.args["true"]
+            return found
+    return case.args.get("default") or exp.Null()
+
+
+def _is_of_type(look: Look, condition: exp.Expr, scope: Scope) -> bool | None:
+    """Return whether a value is of the type that is asked for; None where it is not known."""
+    if not isinstance(condition, (exp.EQ, exp.RegexpLike)) or not isinstance(condition.this, exp.Typeof):
+        return None
+    kind, asked = look.kind(condition.this.this, scope), condition.expression
+    if not isinstance(kind, str) or kind not in TYPES or not isinstance(asked, exp.Literal):
+        return None
+    return kind == asked.name if isinstance(condition, exp.EQ) else re.search(asked.name, kind) is not None
 
 
 def _unless(look: Look, node: exp.Expr, scope: Scope) -> Kind:

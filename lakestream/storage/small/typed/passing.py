@@ -43,17 +43,17 @@ class Passed:
     columns: Columns | None
 
 
-def refuse_mixed(text: str, views: tuple[tuple[str, Columns | None], ...]) -> None:
-    """Refuse a query in which Spark does not let values stand where they do, as far as types are known.
+def settled(text: str, views: tuple[tuple[str, Columns | None], ...]) -> str:
+    """Return a query with what is chosen by types that are known, and no others.
 
-    Raises MixedError.
+    Raises MixedError where Spark does not let values stand where they do, as far as types are known.
     """
     try:
-        passed_on(text, views)
+        return passed_on(text, views).text
     except MixedError:
         raise
     except NotExactError:
-        pass  # types are not known where something is in the way
+        return text  # types are not known where something is in the way
 
 
 @lru_cache(maxsize=2_000)
@@ -79,22 +79,25 @@ class _Look:
 
     def __init__(self) -> None:
         self._kinds: dict[int, tuple[exp.Expr, Kind]] = {}
-        self._changes: list[tuple[exp.Expr, str]] = []
+        self._changes: list[tuple[exp.Expr, str | exp.Expr]] = []
 
     def changed(self, query: exp.Expr, text: str) -> str:
-        """Return the query with what had to be changed in it: values cast to a type, and casts taken away."""
+        """Return the query with what had to be changed: values cast, casts taken away, parts replaced."""
         stands: dict[int, exp.Expr] = {}
         for node, kind in self._changes:
             before = stands.get(id(node), node)
-            new = exp.Cast(to=exp.DataType.build(kind, dialect="spark")) if kind else node.this
+            if isinstance(kind, exp.Expr):
+                new = kind
+            else:
+                new = exp.Cast(to=exp.DataType.build(kind, dialect="spark")) if kind else node.this
             before.replace(new)
-            if kind:
+            if kind and new is not kind:
                 new.set("this", before)
             stands[id(node)] = new
         return query.sql("spark") if self._changes else text
 
-    def change(self, node: exp.Expr, kind: str) -> None:
-        """Have an expression be cast to a type; without one, a cast be taken away."""
+    def change(self, node: exp.Expr, kind: str | exp.Expr) -> None:
+        """Have an expression be cast to a type, a cast without one be undone, or another take its place."""
         self._changes.append((node, kind))
 
     def query(

@@ -124,6 +124,10 @@ _NAMES = {
 }
 
 
+TYPES = frozenset({*_NAMES.values()} - {NOTHING})
+"""What types are called that columns have, and typeof() gives, but for those with parts or digits."""
+
+
 @lru_cache(maxsize=1_000)
 def columns_of(schema: pa.Schema) -> Columns:
     """Return the columns of rows; raises NotExactError for types that are not on the list."""
