@@ -489,6 +489,11 @@ def _before_deletes(commits: Sequence[CommitInfo]) -> int:
     return max(next(ahead, len(commits)), 1)
 
 
+def way_of(source: Table, version: int, limits: Limits) -> str:
+    """Return by which way all rows of a version of a table move."""
+    return choose_transport(source, table_size(source, version), limits.small, wanted=limits.transport)
+
+
 def table_size(source: Table, version: int) -> Size:
     """Return the rows (about, where statistics do not tell) and bytes of a table's files at a version."""
     import pyarrow as pa

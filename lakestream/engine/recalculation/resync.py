@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.create import open_target
-from lakestream.engine.planning.planner import table_size
+from lakestream.engine.planning.planner import way_of
 from lakestream.engine.reading.relations import History, Relations, history_of
-from lakestream.engine.reading.transport import Size, choose_transport
+from lakestream.engine.reading.transport import ARROW
 from lakestream.engine.streams.quarantine import Quarantine
 from lakestream.engine.streams.stream import followed_paths
 from lakestream.engine.streams.write import tick_tag
@@ -25,13 +25,11 @@ from lakestream.storage.records.registry import Begun, Progress, Resynced, Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakestream.engine.planning.planner import Limits
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.stream import Stream
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.records.registry import Registry, StreamChanges, StreamRecord, WaitingGroup
-
-
-_FEW = Size(500_000)
-"""Rows of a source that are read as Arrow."""
 
 
 @dataclass
@@ -47,12 +45,13 @@ class Resync:
     that came since its creation; by arrival there are only those that come.
     """
 
-    spark: SparkSession
+    small: SmallPath
     catalog: Catalog
     registry: Registry
     record: StreamRecord
     stream: Stream
     max_windows: int
+    limits: Limits
     _waiting: list[WaitingGroup] = field(default_factory=list, init=False)
 
     def run(self, now_us: int) -> int:
@@ -99,9 +98,9 @@ class Resync:
             return
         source = self.catalog.handles.open(stream.source.info.path)
         plan = TickPlan(record.uuid, tick, "recalculation", version, version, now_us)
-        plan = replace(plan, transport=choose_transport(source, table_size(source, version), _FEW))
+        plan = replace(plan, transport=way_of(source, version, self.limits))
         history = history_of(record, stream.definition)
-        relations = Relations.of(self.spark, self.catalog.handles, stream, plan, history)
+        relations = Relations.of(self.small.spark(), self.catalog.handles, stream, plan, history)
         refuse_standing(relations, version)
         info = Quarantine(stream.definition, record.uuid).of_source(self.catalog, stream.source)
         if info is not None:
@@ -141,19 +140,26 @@ class Resync:
 
     def _state(self, version: int) -> GroupState:
         """Return the state that follows from a version of the source, by the family of its windows."""
-        state, self._waiting = family_of(self.stream).rebuild(
-            Snapshot(
-                self.spark,
-                self.catalog.handles,
-                self.record,
-                open_target(self.stream, self.record, self.catalog, lambda: self.spark),
-                History(version, taken=True, start_us=self._floor, until_us=None),
-                version,
-                self.max_windows,
-                begins=self.record.is_replaced,
-                known=self._saved,
+        source = self.catalog.handles.open(self.stream.source.info.path)
+        transport = way_of(source, version, self.limits)
+
+        def rebuilt(session: SparkSession) -> tuple[GroupState, list[WaitingGroup]]:
+            return family_of(self.stream).rebuild(
+                Snapshot(
+                    session,
+                    self.catalog.handles,
+                    self.record,
+                    open_target(self.stream, self.record, self.catalog, self.small.spark),
+                    History(version, taken=True, start_us=self._floor, until_us=None),
+                    version,
+                    self.max_windows,
+                    begins=self.record.is_replaced,
+                    known=self._saved,
+                    transport=transport,
+                )
             )
-        )
+
+        state, self._waiting = self.small.ask(rebuilt, small=transport == ARROW)
         return state
 
     def _saved(self) -> GroupState:

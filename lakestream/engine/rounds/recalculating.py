@@ -11,7 +11,9 @@ from lakestream.engine.base.state import GroupState
 from lakestream.engine.base.turns import TurnNeededError
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import correct, last_due
+from lakestream.engine.planning.planner import way_of
 from lakestream.engine.reading.relations import history_of
+from lakestream.engine.reading.transport import ARROW
 from lakestream.engine.recalculation.recalculate import PartRun, is_reached
 from lakestream.engine.recalculation.resync import Resync
 from lakestream.engine.windows.families import family_of
@@ -25,12 +27,15 @@ from lakestream.engine.windows.waiting import (
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
     from lakestream.engine.rounds.failing import Failing
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.recording import Recording
     from lakestream.engine.rounds.runtime import Services, StreamRuntime, TickReport
     from lakestream.engine.rounds.ticking import Ticking
-    from lakestream.storage.records.registry import Recalculation, StreamRecord
+    from lakestream.storage.records.registry import Recalculation, StreamRecord, WaitingGroup
 
 
 @dataclass
@@ -61,8 +66,9 @@ class Recalculating:
                     continue
                 stream = replace(compile_record(record, self.services.catalog), waiting_groups=())
                 most = self.services.settings.max_windows_per_tick
+                services, limits = self.services, self.services.limits()
                 resync = Resync(
-                    self.services.spark(), self.services.catalog, self.services.registry, record, stream, most
+                    services.small, services.catalog, services.registry, record, stream, most, limits
                 )
                 version = resync.run(to_micros(self.services.system_clock.now()))
             except TurnNeededError:
@@ -100,13 +106,18 @@ class Recalculating:
             return
         history = history_of(record, runtime.stream.definition)
         stream = replace(runtime.stream, waiting_groups=())
-        given = (self.services.spark(), self.services.catalog.handles, stream, history, position.version)
-        found = groups_at(*given, only=job.groups or ())
-        most = self.services.settings.max_windows_per_tick
-        far = {group.gid for group in far_groups(self.services.spark(), stream, found, most)}
-        taken = [gid for gid in job.groups or () if gid not in far]
+        version, most = position.version, self.services.settings.max_windows_per_tick
+        way = way_of(source, version, self.services.limits())
+
+        def found(session: SparkSession) -> tuple[pa.Table, list[WaitingGroup]]:
+            given = (session, self.services.catalog.handles, stream, history, version)
+            groups = groups_at(*given, only=job.groups or (), transport=way)
+            return groups, far_groups(session, stream, groups, most)
+
+        groups, far = self.services.small.ask(found, small=way == ARROW)
+        taken = [gid for gid in job.groups or () if gid not in {group.gid for group in far}]
         # First their state, which counts for nothing while they wait: a crash is mended by doing it again.
-        new = GroupState(found.drop_columns(["rows"])).only(taken)
+        new = GroupState(groups.drop_columns(["rows"])).only(taken)
         if new.rows is not None:
             runtime.state = runtime.state.updated(new.rows)
             self.recording.write_state(runtime, position.tick, position.version)

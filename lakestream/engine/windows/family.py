@@ -17,7 +17,7 @@ from lakestream.compute.windows.keyed.keys import Share
 from lakestream.engine.base.state import MANY_GROUPS, GroupState
 from lakestream.engine.reading.queries import empty_state_sql, rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, STATE
-from lakestream.engine.reading.transport import ARROW
+from lakestream.engine.reading.transport import ARROW, SPARK
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ class Snapshot:
     """A version of the source from which a stream's state or results follow, and how it began.
 
     ``recalculated`` are ranges that were recalculated, each with the source's version then; ``begins``: it is
-    the first one of another definition; ``known`` gives the state as ticks have left it.
+    the first one of another definition; ``known`` gives the state as ticks have left it; ``transport`` is how
+    the source's rows are read.
     """
 
     spark: SparkSession
@@ -223,6 +224,7 @@ class Snapshot:
     recalculated: Sequence[tuple[EventRange, int]] = ()
     begins: bool = False
     known: Callable[[], GroupState] = field(default=GroupState)
+    transport: str = SPARK
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 def groups_of(stream: Stream, snapshot: Snapshot, *, far: bool) -> tuple[GroupState, list[WaitingGroup]]:
     """Return the state of the groups of a snapshot; ``far`` ones are left out of it, to wait."""
-    found = groups_at(snapshot.spark, snapshot.tables, stream, snapshot.history, snapshot.version)
+    found = groups_at(
+        snapshot.spark,
+        snapshot.tables,
+        stream,
+        snapshot.history,
+        snapshot.version,
+        transport=snapshot.transport,
+    )
     waiting = far_groups(snapshot.spark, stream, found, snapshot.max_windows) if far else []
     state = GroupState(found.drop_columns(["rows"]) if found.num_rows else None)
     return state.without([group.gid for group in waiting]), waiting
@@ -38,12 +45,14 @@ def groups_at(
     history: History,
     version: int,
     only: Sequence[int] = (),
+    *,
+    transport: str = SPARK,
 ) -> pa.Table:
     """Return the groups of rows of a version of the source: gid, group columns, first, newest, rows.
 
     ``only`` are those that are looked for, none for all. The rows are registered.
     """
-    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, transport=SPARK)
+    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, transport=transport)
     relations = Relations.of(spark, tables, stream, plan, history)
     low, high = EVER
     # Rows of before its start are not those of the history alone: others came after the stream's creation.

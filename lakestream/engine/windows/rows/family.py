@@ -9,7 +9,6 @@ from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.queries import changes_sql, empty_state_sql, rows_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED, STATE, Relations
-from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.family import DELAY, Batch, Family, TickInput
 from lakestream.engine.windows.rows.cutting import CUTS
 from lakestream.engine.windows.rows.in_order import is_in_order, may_be_in_order
@@ -88,7 +87,7 @@ class RowWindows(Family):
     def rebuild(self, snapshot: Snapshot) -> tuple[GroupState, list[WaitingGroup]]:
         """Cut all rows there are as if they had come in one commit."""
         version, start = snapshot.version, snapshot.history.start_us
-        plan = TickPlan(self.stream.uuid, 0, "history", -1, version, 0, {}, start, None, SPARK)
+        plan = TickPlan(self.stream.uuid, 0, "history", -1, version, 0, {}, start, None, snapshot.transport)
         relations = Relations.of(snapshot.spark, snapshot.tables, self.stream, plan, snapshot.history)
         relations.changes(self.stream.changed_columns)
         changes = view_of_sql(snapshot.spark, changes_sql(self.stream, CHANGED), CHANGES)

@@ -1,0 +1,85 @@
+"""A resynchronisation of a small source, and another definition of its stream, ask no Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import Lake
+from lakestream.engine.reading.small import SmallPath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KINDS = {
+    "tumbling": "INTERVAL(1m) SLIDING(1m) FROM t PARTITION BY s",
+    "hopping": "INTERVAL(2m) SLIDING(1m) FROM t",
+    "sessions": "SESSION(ts, 20s) FROM t PARTITION BY s",
+    "counted": "COUNT_WINDOW(3) FROM t PARTITION BY s",
+    "stated": "STATE_WINDOW(v) FROM t PARTITION BY s",
+    "evented": "EVENT_WINDOW(START WITH v > 1 END WITH v > 2) FROM t PARTITION BY s",
+}
+VIEWS = {
+    "by_key": "SELECT s, count(*) AS n, sum(v) AS total FROM t GROUP BY s",
+    "by_window": "SELECT window.start AS w, count(*) AS n FROM t GROUP BY window(ts, '1 minute')",
+}
+SELECTED = "AS SELECT _twstart AS w, count(*) AS n, sum(v) AS total FROM %%trows"
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    monkeypatch.setattr(SmallPath, "_of_spark", lambda *_: pytest.fail("Spark is asked"))
+    with Lake(tmp_path / "lake") as opened:
+        opened.sql("CREATE TABLE t (ts TIMESTAMP, v INT, s VARCHAR(4))")
+        yield opened
+
+
+def _insert(lake: Lake, minute: int) -> None:
+    rows = [(second, (minute * second) % 4, "ab"[second % 2]) for second in (3, 14, 25, 36, 58)]
+    lake.insert("t", [{"ts": f"2026-01-01 00:0{minute}:{at:02}", "v": v, "s": s} for at, v, s in rows])
+    lake.run()
+
+
+def _rows(lake: Lake, name: str) -> list[str]:
+    return sorted(map(str, lake.sql(f"SELECT * FROM {name}").fetchall()))
+
+
+def test_streams_that_are_resynchronised_go_on_as_others(lake: Lake) -> None:
+    for name, trigger in KINDS.items():
+        lake.sql(f"CREATE STREAM {name} {trigger} INTO of_{name} {SELECTED}")
+    for name, query in VIEWS.items():
+        lake.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    for minute in range(3):
+        _insert(lake, minute)
+    for name in (*KINDS, *VIEWS):
+        lake.sql(f"RECALCULATE STREAM {name} RESYNC")
+    lake.run()
+    for minute in range(3, 6):
+        _insert(lake, minute)
+    assert {stream.status for stream in lake.streams()} == {"Running"}
+    for name, trigger in KINDS.items():
+        lake.sql(
+            f"CREATE STREAM {name}_again {trigger} STREAM_OPTIONS(FILL_HISTORY) INTO again_{name} {SELECTED}"
+        )
+    for name, query in VIEWS.items():
+        lake.sql(f"CREATE MATERIALIZED VIEW {name}_again AS {query}")
+    lake.run()
+    for name in KINDS:
+        assert _rows(lake, f"of_{name}") == _rows(lake, f"again_{name}") != [], name
+    for name in VIEWS:
+        assert _rows(lake, name) == _rows(lake, f"{name}_again") != [], name
+
+
+def test_a_stream_with_another_definition_goes_on(lake: Lake) -> None:
+    lake.sql(f"CREATE STREAM one {KINDS['tumbling']} INTO of_one {SELECTED}")
+    for minute in range(3):
+        _insert(lake, minute)
+    lake.sql(f"CREATE OR REPLACE STREAM one {KINDS['tumbling'].replace('1m', '2m')} INTO of_one {SELECTED}")
+    for minute in range(3, 6):
+        _insert(lake, minute)
+    found = lake.sql("SELECT w, s, n FROM of_one ORDER BY w, s").fetchall()
+    assert [(w.minute, s, n) for w, s, n in found] == [
+        (m, s, n) for m in (0, 2) for s, n in (("a", 6), ("b", 4))
+    ]
