@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 DURATION_FUNCTION = "_ls_duration"
 """The function call that a duration literal becomes: ``_ls_duration('5m')``."""
+COUNTED = "counted"
+"""Marks a duration for which a whole number stands, which counts milliseconds: as it is written."""
 
 _SPARK_KEYWORDS: dict[str, TokenType] = {
     word: kind

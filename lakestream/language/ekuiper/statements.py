@@ -471,9 +471,11 @@ def _time_of_event(reader: Reader, draft: Draft, f: Fragment) -> str:
 def _refuse_unbuilt(reader: Reader, call: Word, where: str, more: frozenset[str] = frozenset()) -> None:
     name = call.text.lower()
     if name in REFUSED or name in more:
-        hint = "a materialized view, which has lag(v) OVER (PARTITION BY k ORDER BY ts) and sum(v) OVER (…)"
-        hint = hint if name in ANALYTIC else ""
+        hint = _BY_VIEW if name in ANALYTIC else ""
         raise reader.unsupported(f"the function {name}() in {where}", word=call, hint=hint)
+
+
+_BY_VIEW = "a materialized view, which has lag(v) OVER (PARTITION BY k ORDER BY ts) and sum(v) OVER (…)"
 
 
 _WINDOWS: dict[str, Callable[[Reader, str, Word], Trigger]] = {

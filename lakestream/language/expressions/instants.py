@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakestream.language.common.dialect import DURATION_FUNCTION
+from lakestream.language.common.dialect import COUNTED, DURATION_FUNCTION
 from lakestream.language.common.templates import made
 from lakestream.language.expressions.parsing import TURNED
 
@@ -103,5 +103,7 @@ def _is_duration(node: exp.Expr) -> bool:
 
 
 def _milliseconds(node: exp.Expr) -> exp.Expr:
-    duration = exp.Literal.string(f"{node.unnest().name}a")
-    return exp.Anonymous(this=DURATION_FUNCTION, expressions=[duration])
+    counted = exp.Literal.string(f"{node.unnest().name}a")
+    duration = exp.Anonymous(this=DURATION_FUNCTION, expressions=[counted])
+    duration.meta[COUNTED] = node.sql()
+    return duration

@@ -13,7 +13,13 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 
 from lakestream.errors import NotSupportedError, StatementError, too_deep
-from lakestream.language.common.dialect import DURATION_FUNCTION, SparkFunctions, TDengine, mark_clock
+from lakestream.language.common.dialect import (
+    COUNTED,
+    DURATION_FUNCTION,
+    SparkFunctions,
+    TDengine,
+    mark_clock,
+)
 from lakestream.language.common.query_clauses import FOREIGN_CLAUSES, ForeignClauseError
 from lakestream.language.common.source import Source, place_of
 from lakestream.language.common.spark_parser import tell_tables_apart
@@ -115,7 +121,7 @@ def text_of(item: exp.Expr) -> str:
 
 def _written_duration(node: exp.Expr) -> exp.Expr:
     is_duration = isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION
-    return exp.Var(this=node.expressions[0].name) if is_duration else node
+    return exp.Var(this=node.meta.get(COUNTED) or node.expressions[0].name) if is_duration else node
 
 
 def column_names(items: Sequence[exp.Expr]) -> tuple[str, ...]:

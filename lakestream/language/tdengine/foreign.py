@@ -209,7 +209,7 @@ _TABLES = {
     "USING": "leave it out: all tables are Delta's",
     **dict.fromkeys(("CLUSTER", "PARTITIONED", "STORED", "ROW", "TBLPROPERTIES", "OPTIONS", "WITH"), ""),
 }
-_CHANGES = ("CHANGE", "CLUSTER", "DROP", "MODIFY", "OWNER", "RENAME", "REPLACE", "SET", "UNSET")
+_ANEW = "CREATE TABLE with the columns that it is to have, then INSERT INTO … SELECT"
 _ALTERED = {
     "ADD": {
         "COLUMNS": "ADD COLUMN, one after the other",
@@ -217,7 +217,10 @@ _ALTERED = {
         "PARTITION": "",
         "IF": "",
     },
-    "": dict.fromkeys(_CHANGES, ""),
+    "": {
+        **dict.fromkeys(("CHANGE", "DROP", "MODIFY", "RENAME", "REPLACE"), _ANEW),
+        **dict.fromkeys(("CLUSTER", "OWNER", "SET", "UNSET"), ""),
+    },
 }
 
 

@@ -68,7 +68,9 @@ def test_beside_several_selections_a_column_is_refused(lake: Lake) -> None:
 def test_bounds_of_a_window_are_times_like_others(lake: Lake) -> None:
     milli = timedelta(milliseconds=1)
     begin = datetime(2025, 1, 1, tzinfo=UTC)
-    found = lake.sql("SELECT _wstart + 1, _wend - 1, count(*) FROM t2 INTERVAL(1s)").fetchall()
+    result = lake.sql("SELECT _wstart + 1, _wend - 1, count(*) FROM t2 INTERVAL(1s)")
+    assert result.columns == ("_wstart + 1", "_wend - 1", "count(*)")
+    found = result.fetchall()
     assert found == [(begin + milli, begin + timedelta(seconds=1) - milli, 1)]
     having = "HAVING _wstart > '2025-01-01 00:00:01' AND _wend < 1735689604000"
     assert lake.sql(f"SELECT count(*) FROM t1 INTERVAL(1s) {having}").fetchall() == [(1,)]
