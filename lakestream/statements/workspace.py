@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -353,7 +354,7 @@ def tree_of(at: Workspace, catalog: Catalog, session: Callable[[], SparkSession]
         at.clock,
         at.system_clock,
         at.settings,
-        session,
+        lambda: replace(at.small, spark=session),
         at.timezone,
         current=lambda: at.database,
         guards=Guards(lambda doing: _claimed(at, doing, own), lambda: at.writing("points"), apart),

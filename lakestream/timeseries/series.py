@@ -19,10 +19,12 @@ from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted
-from lakestream.storage.delta import capabilities, read_spark
+from lakestream.storage.columns.types import types_of
+from lakestream.storage.delta import capabilities, read_arrow, read_spark
 from lakestream.storage.names.tree import DEVICE, TIME, Snapshot
 from lakestream.storage.rows.reading import arrow_frame, plain
 from lakestream.storage.rows.views import view_of
+from lakestream.storage.small.session import SmallSession
 from lakestream.storage.tables.datafiles import rows_between
 from lakestream.timeseries.points import AT, OF, Block, block_of, missing_series, type_of_arrow
 from lakestream.triggers.resample import shifted
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.tree.used import Scan
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.language.iotdb.paths import Path, Series
     from lakestream.language.iotdb.values import Select, TimeGroup
     from lakestream.settings import Settings
+    from lakestream.storage.delta import Table
     from lakestream.storage.names.tree import Tree
     from lakestream.timeseries.mapped import Mapped, MappedTables
 
@@ -54,11 +58,14 @@ class _Frame:
 
 @dataclass
 class SeriesReader:
-    """Runs queries over the tree of one lake. ``zone`` is where times without an offset are."""
+    """Runs queries over the tree of one lake. ``zone`` is where times without an offset are.
+
+    Few points of the tree's own tables are asked of the ``small`` path first.
+    """
 
     tree: Tree
     mapped: MappedTables
-    spark: Callable[[], SparkSession]
+    small: Callable[[], SmallPath]
     settings: Settings
     zone: str
 
@@ -125,8 +132,11 @@ class SeriesReader:
 
         if not query.outputs:
             return pa.table({})
-        with self._refusing(query), self._frame(query, snapshot) as frame:
-            return plain(frame.rows.toArrow())
+        with self._refusing(query):
+            if (points := self._few_points(query, snapshot)) is not None:
+                return self._of_few(query, points)
+            with self._frame(query, snapshot) as frame:
+                return plain(frame.rows.toArrow())
 
     def result(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table | DataFrame:
         """Compute a query as :meth:`rows` does; a large result stays in Spark.
@@ -137,6 +147,9 @@ class SeriesReader:
 
         if not query.outputs:
             return pa.table({})
+        if (points := self._few_points(query, snapshot)) is not None:
+            with self._refusing(query):
+                return self._of_few(query, points)
         with self._refusing(query), self._frame(query, snapshot) as frame:
             if not query.has_time or frame.most <= self.settings.small_rows:
                 return plain(frame.rows.toArrow())
@@ -158,17 +171,61 @@ class SeriesReader:
     @contextmanager
     def _frame(self, query: SeriesQuery, snapshot: Snapshot) -> Iterator[_Frame]:
         """Give a query as a DataFrame, with the views that it reads."""
-        spark = self.spark()
+        spark = self.small().spark()
         try:
             points = self._points(spark, query, snapshot)
-            view_of(points.rows, query.points)
-            found = spark.sql(query.sql)
-            kinds = [kind for name, kind in found.dtypes if name not in (TIME, DEVICE)]
-            view_of(found, query.result)
-            yield _Frame(spark.sql(query.filled(kinds)), query.most_rows(points.most))
+            yield _Frame(_computed(spark, query, points.rows), query.most_rows(points.most))
         finally:
-            for view in (query.points, query.result):
-                spark.catalog.dropTempView(view)
+            _drop_views(spark, query)
+
+    def _of_few(self, query: SeriesQuery, points: pa.Table) -> pa.Table:
+        """Compute a query over points that are here."""
+
+        def ask(session: SparkSession) -> pa.Table:
+            try:
+                return plain(_computed(session, query, arrow_frame(session, points)).toArrow())
+            finally:
+                if not isinstance(session, SmallSession):  # one that forgets them by itself
+                    _drop_views(session, query)
+
+        return self.small().ask(ask)
+
+    def _few_points(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table | None:
+        """Return the points of a query; None where they are many, or not all of the tree's own tables."""
+        import pyarrow as pa
+
+        small, mapped = self.small(), self.mapped.reached(query.select.sources)
+        if not small.is_on or {one.table for one in mapped} & {scan.table for scan in query.scans}:
+            return None
+        tables = [self.tree.catalog.handles.open(self._path(scan)) for scan in query.scans]
+        sizes = [_rows_within(table, TIME, query.bounds) for table in tables]
+        if sum(sizes) > self.settings.small_rows or not all(capabilities(one).arrow_reads for one in tables):
+            return None
+        read = [
+            self._read(scan, table, snapshot, query.bounds)
+            for scan, table in zip(query.scans, tables, strict=True)
+        ]
+        return pa.concat_tables(read, promote_options="default")
+
+    def _path(self, scan: Scan) -> str:
+        return self.tree.catalog.table(ROOT, scan.table).path
+
+    def _read(
+        self, scan: Scan, table: Table, snapshot: Snapshot, bounds: tuple[int | None, int | None]
+    ) -> pa.Table:
+        """Return the points that a query takes of a table, by the names that it has for them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        rows = read_arrow(
+            table,
+            snapshot.versions[table.path],
+            columns=[DEVICE, TIME, *(column for column, _ in scan.columns)],
+            spans=[bounds],
+            time_column=TIME,
+        )
+        taken = rows.filter(pc.is_in(rows[DEVICE], value_set=pa.array(sorted(scan.devices), pa.string())))
+        return taken.rename_columns([DEVICE, TIME, *(slot for _, slot in scan.columns)])
 
     def _points(self, spark: SparkSession, query: SeriesQuery, snapshot: Snapshot) -> _Frame:
         mapped = {one.table: one for one in self.mapped.reached(query.select.sources)}
@@ -215,12 +272,7 @@ class SeriesReader:
         handles = self.tree.catalog.handles
         table = handles.open(path)
         lower, upper = bounds
-        size = rows_between(
-            table,
-            time,
-            lower if lower is not None else _ALWAYS[0],
-            upper if upper is not None else _ALWAYS[1],
-        )
+        size = _rows_within(table, time, bounds)
         if capabilities(table).arrow_reads and size <= self.settings.small_rows:
             rows = ArrowTransport(spark, handles).rows(path, version, columns, time, [bounds])
         else:
@@ -228,6 +280,27 @@ class SeriesReader:
                 spark, table, version, columns=columns, lower=lower, upper=upper, time_column=time
             )
         return _Frame(rows, size)
+
+
+def _computed(spark: SparkSession, query: SeriesQuery, points: DataFrame) -> DataFrame:
+    """Return a query's result over its points; both are registered as it names them."""
+    view_of(points, query.points)
+    found = spark.sql(query.sql)
+    kinds = [kind for name, kind in types_of(found).items() if name not in (TIME, DEVICE)]
+    view_of(found, query.result)
+    return spark.sql(query.filled(kinds))
+
+
+def _drop_views(spark: SparkSession, query: SeriesQuery) -> None:
+    for view in (query.points, query.result):
+        spark.catalog.dropTempView(view)
+
+
+def _rows_within(table: Table, time: str, bounds: tuple[int | None, int | None]) -> int:
+    """Return about how many rows of a table lie within bounds of its time."""
+    lower, upper = bounds
+    low, high = _ALWAYS
+    return rows_between(table, time, low if lower is None else lower, high if upper is None else upper)
 
 
 def of_devices(points: DataFrame, devices: Sequence[str]) -> DataFrame:

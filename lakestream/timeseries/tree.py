@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.language.iotdb.values import Instant, TreeStatement
     from lakestream.language.model import Now
@@ -66,7 +66,7 @@ class TreeEngine:
         clock: Clock,
         system_clock: Clock,
         settings: Settings,
-        spark: Callable[[], SparkSession],
+        small: Callable[[], SmallPath],
         zone: str,
         *,
         current: Callable[[], str],
@@ -77,8 +77,9 @@ class TreeEngine:
         self.zone = zone
         self.tree = Tree(catalog.layout, catalog)
         definitions = Definitions(catalog.layout)
-        self.mapped, self._apart = MappedTables(self.tree, spark, settings, guards.apart), guards.apart
-        self.reader = SeriesReader(self.tree, self.mapped, spark, settings, zone)
+        self._apart = guards.apart
+        self.mapped = MappedTables(self.tree, lambda: small().spark(), settings, guards.apart)
+        self.reader = SeriesReader(self.tree, self.mapped, small, settings, zone)
         self.triggers = Triggers(definitions, self.tree, self.mapped, clock, settings)
         self.writer = Writer(self.tree, self.triggers, guards)
         self.queries = ContinuousQueries(

@@ -49,6 +49,7 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
     for select in query.find_all(exp.Select):
         select.set("hint", None)  # says how Spark is to do it, not what
     _take_for_instants(query)
+    _list_ranges(query)
     for window in query.find_all(exp.Window):
         of_one_order(window)  # which is sorted away
     sort_once(query)
@@ -65,6 +66,31 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
     rewritten = in_words_of_duckdb(query)
     refuse_growth(rewritten, USES)
     return DuckQuery(rewritten.sql(dialect="duckdb", identify=True, copy=False), views)
+
+
+def _list_ranges(query: exp.Expr) -> None:
+    """Put lists in the place of range(…) in FROM; raises NotExactError where it has many numbers."""
+    for table in [*query.find_all(exp.Table)]:
+        call = table.this
+        if not isinstance(call, exp.Anonymous) or call.name.lower() != "range":
+            continue
+        written = [one.sql() for one in call.expressions]
+        if not 0 < len(written) < 4 or not all(map(_WHOLE.fullmatch, written)) or "0" in written[2:]:
+            raise NotExactError("range() of other than whole numbers that are written")
+        numbers = range(*map(int, written))
+        if len(numbers) > _MOST_NUMBERS:
+            raise NotExactError("range() of many numbers")
+        listed = "SELECT 0L AS id WHERE false"
+        if numbers:
+            steps = f"SELECT explode(sequence(0L, {len(numbers) - 1}L)) AS k"
+            listed = f"SELECT {numbers.start}L + {numbers.step}L * k AS id FROM ({steps})"  # noqa: S608 (numbers)
+        alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier("ls_range"))
+        table.replace(exp.Subquery(this=parse_one(listed, dialect="spark"), alias=alias))
+
+
+_WHOLE = re.compile("-?[0-9]{1,18}")
+_MOST_NUMBERS = 100_000
+"""Of a range() that becomes a list."""
 
 
 def _take_for_instants(query: exp.Expr) -> None:
