@@ -49,12 +49,15 @@ for _kind in (Loader, Dumper):
 
 @dataclass(frozen=True)
 class Expected:
-    """The rows that a table is to have, or that a query gives; ``span`` is where they stand in the file."""
+    """The rows that a table is to have, or that a query gives; ``span`` is where they stand in the file.
+
+    ``indent`` is that of what they are expected of, None where that stands in braces.
+    """
 
     table: str
     rows: Sequence[Row]
     span: tuple[int, int]
-    indent: int
+    indent: int | None
     sql: str | None = None
 
 
@@ -193,17 +196,18 @@ def _expected(loader: Loader, node: yaml.Node) -> Iterator[Expected]:
         if "rows" not in parts:
             raise _Wrong(node, "rows are wanted beside sql")
         sql = loader.construct_document(parts["sql"].value)
-        yield _rows_of(loader, "the query", parts["rows"], str(sql))
+        yield _rows_of(loader, "the query", parts["rows"], str(sql), in_braces=_is_in_braces(node))
         return
     for table, part in parts.items():
-        yield _rows_of(loader, table, part, None)
+        yield _rows_of(loader, table, part, None, in_braces=_is_in_braces(node))
 
 
-def _rows_of(loader: Loader, table: str, part: _Part, sql: str | None) -> Expected:
+def _rows_of(loader: Loader, table: str, part: _Part, sql: str | None, *, in_braces: bool) -> Expected:
     key, node = part
     rows = loader.construct_document(node) or []
     _rows(node, table, rows)
-    return Expected(table, rows, (key.end_mark.index + 1, _end(node)), key.start_mark.column, sql)
+    indent = None if in_braces else key.start_mark.column
+    return Expected(table, rows, (key.end_mark.index + 1, _end(node)), indent, sql)
 
 
 def _rows(node: yaml.Node, table: str, rows: object) -> None:
@@ -239,9 +243,13 @@ def _items(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value)
 
 
+def _is_in_braces(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
+
+
 def _end(node: yaml.Node) -> int:
     """Return where a node ends: a block's mark is behind the comments that follow it."""
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+    if isinstance(node, yaml.CollectionNode) and not _is_in_braces(node) and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
     return int(node.end_mark.index)

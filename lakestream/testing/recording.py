@@ -39,10 +39,10 @@ def _edits(case: Case, found: Sequence[Found]) -> list[Edit]:
     return [Edit(case.end, case.end, f"\n{blank}expect:{tables}")] if found else []
 
 
-def _listed(rows: Sequence[dict[str, Any]], indent: int) -> str:
-    """Return rows behind their key, one a line."""
-    if not rows:
-        return " []"
+def _listed(rows: Sequence[dict[str, Any]], indent: int | None) -> str:
+    """Return rows behind their key: one a line, all in one line where that stands in braces."""
+    if not rows or indent is None:
+        return f" [{', '.join(map(_row, rows))}]"
     blank = " " * (indent + 2)
     return "".join(f"\n{blank}- {_row(row)}" for row in rows)
 

@@ -42,6 +42,26 @@ def one(session: SmallSession, sql: str) -> Any:
 
 
 @pytest.mark.parametrize(
+    ("said", "numbers"),
+    [
+        ("range(3)", [0, 1, 2]),
+        ("range(2, 4) r", [2, 3]),
+        ("range(5, 1, -2)", [5, 3]),
+        ("range(-3)", []),
+        ("range(2) AS r(id)", [0, 1]),
+    ],
+)
+def test_ranges_have_their_numbers(session: SmallSession, said: str, numbers: list[int]) -> None:
+    assert session.sql(f"SELECT id FROM {said}").toArrow()["id"].to_pylist() == numbers
+
+
+@pytest.mark.parametrize("said", ["range(1, 2, 0)", "range(1000000)", "range(v)", "range(0, 2, 1, 4)"])
+def test_other_ranges_are_left_to_spark(session: SmallSession, said: str) -> None:
+    with pytest.raises(NotExactError):
+        session.sql(f"SELECT id FROM {said}").toArrow()
+
+
+@pytest.mark.parametrize(
     ("sql", "value"),
     [
         ("-7 div 2", -3),

@@ -139,7 +139,7 @@ def test_what_is_found_is_recorded_and_all_else_stays(tmp_path: Path) -> None:
     stream.write_text(files["streams/rooms.sql"].replace("AS mean", "AS middle"), encoding="utf-8")
     assert called("--record").exit_code == 0
     again = (tmp_path / "tests" / "rooms.yaml").read_text(encoding="utf-8")
-    assert ("mean: " in again, "- {room: x}" in again, called().exit_code) == (False, True, 0)
+    assert ("mean: " in again, "rooms: [{room: x}]}" in again, called().exit_code) == (False, True, 0)
 
 
 def test_no_tests_are_an_error(tmp_path: Path) -> None:
