@@ -46,6 +46,7 @@ def _at(seconds: float) -> datetime:
         ("s FROM root.sg.* ORDER BY time DESC LIMIT 1 ALIGN BY DEVICE", [(_at(1), "root.sg.d1", 2.5)]),
         ("count(s), sum(n) FROM root.sg.d1", [(2, 3.0)]),
         ("sum(s) FROM root.sg.* GROUP BY LEVEL = 1", [(8.0,)]),
+        ("first_value(s), last_value(n), max_value(s), max_time(s) FROM root.sg.d1", [(1.5, 2.0, 2.5, 1000)]),
         ("count(s) FROM root.sg.d1 GROUP BY ([0, 2000), 1s)", [(_at(0), 1), (_at(1), 1)]),
         (
             "avg(s) FROM root.sg.d1 GROUP BY ([0, 1500), 500ms) FILL(LINEAR)",

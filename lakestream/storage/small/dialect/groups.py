@@ -22,9 +22,17 @@ def _extreme(node: exp.Expr) -> exp.Expr:
 def _by_order(node: exp.Expr) -> exp.Expr:
     """Return max_by() or min_by() as the last or first in an order in which NULL comes first."""
     by, there = _where_there(node.expression)
-    if not isinstance(by, exp.Struct):
+    if isinstance(by, exp.Struct):
+        keys = [
+            one.expression if isinstance(one, exp.PropertyEQ) else one.unalias() for one in by.expressions
+        ]
+    elif there is not None and isinstance(by, exp.Column):
+        keys, there = (
+            [by],
+            exp.and_(there.copy(), exp.Not(this=exp.Is(this=by.copy(), expression=exp.Null()))),
+        )
+    else:
         raise NotExactError("an extreme by something that may be NULL")
-    keys = [one.expression if isinstance(one, exp.PropertyEQ) else one.unalias() for one in by.expressions]
     function = "last" if isinstance(node, exp.ArgMax) else "first"
     ordered = [exp.Ordered(this=key.copy(), desc=False, nulls_first=True) for key in keys]
     picked = macro(function, exp.Order(this=node.this, expressions=ordered))
@@ -32,7 +40,12 @@ def _by_order(node: exp.Expr) -> exp.Expr:
 
 
 def _where_there(by: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Return what a CASE of a single branch gives, and its condition; of another expression it alone."""
+    """Return what a CASE of a single branch, or an IF, gives where it is not NULL, and its condition.
+
+    Of another expression it alone.
+    """
+    if isinstance(by, exp.If) and isinstance(by.args["true"], exp.Null) and by.args.get("false") is not None:
+        return by.args["false"], exp.Not(this=exp.Paren(this=by.this.copy()))
     if not isinstance(by, exp.Case) or by.this or by.args.get("default") or len(by.args["ifs"]) > 1:
         return by, None
     (branch,) = by.args["ifs"]
