@@ -129,6 +129,7 @@ def test_an_expression_is_what_spark_makes_of_it(session: SmallSession, sql: str
         "pmod('1', 2)",
         "sort_array(collect_list(1), false)",
         "max_by(1, struct(2 AS a), 3)",
+        "aggregate(array(1L, 2L), 0L, (a, x) -> a + x, a -> a * 10L)",
         "ceil(CAST(1 AS DOUBLE), 1)",
         "max(1, 2)",
         "get('1', 0)",

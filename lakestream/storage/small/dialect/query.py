@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
 from lakestream.language.expressions.parsing import is_of_a_column
 from lakestream.storage.small.dialect.casts import INSTANTS
@@ -65,7 +65,13 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
         order_windows(nodes)
     rewritten = in_words_of_duckdb(query)
     refuse_growth(rewritten, USES)
-    return DuckQuery(rewritten.sql(dialect="duckdb", identify=True, copy=False), views)
+    try:
+        said = rewritten.sql(
+            dialect="duckdb", identify=True, copy=False, unsupported_level=ErrorLevel.IMMEDIATE
+        )
+    except UnsupportedError as error:
+        raise NotExactError(f"not in DuckDB's words: {error}") from error
+    return DuckQuery(said, views)
 
 
 def _list_ranges(query: exp.Expr) -> None:
