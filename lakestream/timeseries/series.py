@@ -132,11 +132,10 @@ class SeriesReader:
 
         if not query.outputs:
             return pa.table({})
-        with self._refusing(query):
-            if (points := self._few_points(query, snapshot)) is not None:
-                return self._of_few(query, points)
-            with self._frame(query, snapshot) as frame:
-                return plain(frame.rows.toArrow())
+        if (few := self._of_few(query, snapshot)) is not None:
+            return few
+        with self._refusing(query), self._frame(query, snapshot) as frame:
+            return plain(frame.rows.toArrow())
 
     def result(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table | DataFrame:
         """Compute a query as :meth:`rows` does; a large result stays in Spark.
@@ -147,9 +146,8 @@ class SeriesReader:
 
         if not query.outputs:
             return pa.table({})
-        if (points := self._few_points(query, snapshot)) is not None:
-            with self._refusing(query):
-                return self._of_few(query, points)
+        if (few := self._of_few(query, snapshot)) is not None:
+            return few
         with self._refusing(query), self._frame(query, snapshot) as frame:
             if not query.has_time or frame.most <= self.settings.small_rows:
                 return plain(frame.rows.toArrow())
@@ -178,8 +176,10 @@ class SeriesReader:
         finally:
             _drop_views(spark, query)
 
-    def _of_few(self, query: SeriesQuery, points: pa.Table) -> pa.Table:
-        """Compute a query over points that are here."""
+    def _of_few(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table | None:
+        """Compute a query over few points; None where they are many, or not all of the tree's own tables."""
+        if (points := self._few_points(query, snapshot)) is None:
+            return None
 
         def ask(session: SparkSession) -> pa.Table:
             try:
@@ -188,7 +188,8 @@ class SeriesReader:
                 if not isinstance(session, SmallSession):  # one that forgets them by itself
                     _drop_views(session, query)
 
-        return self.small().ask(ask)
+        with self._refusing(query):
+            return self.small().ask(ask)
 
     def _few_points(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table | None:
         """Return the points of a query; None where they are many, or not all of the tree's own tables."""

@@ -47,8 +47,13 @@ WINDOW = {
 """What every relation of windows has, where it has it, by kind."""
 
 
-class _NotPlainError(Exception):
+class NotPlainError(Exception):
     """Something that is not on the list."""
+
+
+def said(node: exp.Expr) -> set[str]:
+    """Return the names of what a part of a query says."""
+    return {name for name, value in node.args.items() if value}
 
 
 def kinds_of(types: Mapping[str, str]) -> dict[str, str]:
@@ -64,14 +69,14 @@ def kind_of(sql: str, columns: Mapping[str, str]) -> str | None:
     """Return the kind of an expression of Spark's SQL over columns of known kinds; None: Spark has to say."""
     try:
         return _kind(parse_one(sql, dialect="spark"), columns)
-    except (_NotPlainError, SqlglotError, RecursionError):
+    except (NotPlainError, SqlglotError, RecursionError):
         return None
 
 
 def is_plain(query: exp.Expr, columns: Mapping[str, str]) -> bool:
     """Return whether Spark accepts a query over one relation of these columns for certain, names but for."""
     allowed = {"kind", "expressions", "from_", "where", "group", "having"}
-    if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} - allowed:
+    if not isinstance(query, exp.Select) or said(query) - allowed:
         return False
     known = {**WINDOW, **columns}
     twice = twice_named(query, columns)
@@ -105,10 +110,10 @@ def _is_column(node: exp.Expr, name: str) -> bool:
 
 
 def _kind(node: exp.Expr, columns: Mapping[str, str]) -> str:
-    """Return the kind of an expression; raises _NotPlainError."""
+    """Return the kind of an expression; raises NotPlainError."""
     rule = _RULES.get(type(node))
     if rule is None:
-        raise _NotPlainError
+        raise NotPlainError
     return rule(node, columns)
 
 
@@ -118,14 +123,14 @@ def _all(nodes: Sequence[object], columns: Mapping[str, str]) -> set[str]:
 
 def _checked(*, that: bool, gives: str) -> str:
     if not that:
-        raise _NotPlainError
+        raise NotPlainError
     return gives
 
 
 def _column(node: exp.Expr, columns: Mapping[str, str]) -> str:
     found = columns.get(node.name.lower())
     if found is None:
-        raise _NotPlainError
+        raise NotPlainError
     return found
 
 
@@ -200,7 +205,7 @@ def _chosen(node: exp.Expr, columns: Mapping[str, str]) -> str:
     """Return the kind of the values, one of which is taken: they are all of one, or NULL."""
     if isinstance(node, exp.Case):
         if node.this is not None:
-            raise _NotPlainError
+            raise NotPlainError
         branches = node.args["ifs"]
         values = [*(one.args["true"] for one in branches), node.args.get("default")]
     elif isinstance(node, exp.If):
@@ -208,7 +213,7 @@ def _chosen(node: exp.Expr, columns: Mapping[str, str]) -> str:
     else:
         branches, values = [], _operands(node)
     if branches and _all([one.this for one in branches], columns) != {TRUTH}:
-        raise _NotPlainError
+        raise NotPlainError
     kinds = _all(values, columns) - {NULL}
     return _checked(that=len(kinds) == 1 and DECIMAL not in kinds, gives=next(iter(kinds), NULL))
 
@@ -216,7 +221,7 @@ def _chosen(node: exp.Expr, columns: Mapping[str, str]) -> str:
 def _cast(node: exp.Expr, columns: Mapping[str, str]) -> str:
     kind, given = _TYPES.get(node.args["to"].sql("spark").lower()), _kind(node.this, columns)
     if kind is None:
-        raise _NotPlainError
+        raise NotPlainError
     numbers = kind in _NUMBERS and given in {*_SUMS, DECIMAL, TRUTH}
     told = kind == TEXT and given not in (DECIMAL, DURATION)
     is_written = given == TEXT and kind in (INSTANT, DAY) and isinstance(node.this, exp.Literal)
@@ -279,7 +284,7 @@ def _inner(node: exp.Expr, columns: Mapping[str, str]) -> str:
     """Return the kind of what an aggregate is of; there is no aggregate in another one."""
     inner = node.this
     if node.expressions or not isinstance(inner, exp.Expr) or inner.find(exp.AggFunc):
-        raise _NotPlainError
+        raise NotPlainError
     return _kind(inner, columns)
 
 
@@ -288,7 +293,7 @@ def _count(node: exp.Expr, columns: Mapping[str, str]) -> str:
     if isinstance(inner, exp.Distinct):
         [inner, *others] = inner.expressions
         if others or inner.find(exp.AggFunc):
-            raise _NotPlainError
+            raise NotPlainError
         _kind(inner, columns)
     elif not isinstance(inner, exp.Star):
         _inner(node, columns)
@@ -309,7 +314,7 @@ def _extreme(node: exp.Expr, columns: Mapping[str, str]) -> str:
 def _by_order(node: exp.Expr, columns: Mapping[str, str]) -> str:
     by = node.expression
     if not isinstance(by, exp.Struct) or by.find(exp.AggFunc):
-        raise _NotPlainError
+        raise NotPlainError
     keys = [one.expression if isinstance(one, exp.PropertyEQ) else one.unalias() for one in by.expressions]
     return _checked(that=not _all(keys, columns) & {NULL, DECIMAL}, gives=_extreme(node, columns))
 
@@ -334,9 +339,12 @@ def _windowed(node: exp.Expr, columns: Mapping[str, str]) -> str:
     order, of = node.args.get("order"), node.this
     ordered = order.expressions if order is not None else ()
     keys = [*(node.args.get("partition_by") or ()), *(one.this for one in ordered)]
-    said = {name for name, value in node.args.items() if value}
-    if said - {"this", "partition_by", "order", "over"} or _all(keys, columns) & {NULL, DECIMAL, DURATION}:
-        raise _NotPlainError
+    if said(node) - {"this", "partition_by", "order", "over"} or _all(keys, columns) & {
+        NULL,
+        DECIMAL,
+        DURATION,
+    }:
+        raise NotPlainError
     if isinstance(of, _RANKS):
         return _checked(that=order is not None and not of.expressions, gives=WHOLE)
     return _checked(that=isinstance(of, _OVER_ROWS), gives=_kind(of, columns))

@@ -17,7 +17,9 @@ from lakestream.compute.expressions.plain import (
     NULL,
     TRUTH,
     WINDOW,
+    NotPlainError,
     kind_of,
+    said,
     twice_named,
 )
 
@@ -29,10 +31,6 @@ Columns = tuple[tuple[str, str], ...]
 
 _SELECT = {"kind", "expressions", "with_", "from_", "joins", "where", "group", "having", "distinct"}
 _SIDES = ("", "LEFT", "RIGHT", "FULL")
-
-
-class _NotPlainError(Exception):
-    """Something that is not on the list."""
 
 
 def is_plain_query(
@@ -53,7 +51,7 @@ def is_plain_query(
         if nested or _is_single(tree):
             _Queries(around).given(tree, known)
             return True
-    except (_NotPlainError, SqlglotError, RecursionError):
+    except (NotPlainError, SqlglotError, RecursionError):
         pass
     return False
 
@@ -65,14 +63,10 @@ def _is_single(query: exp.Expr) -> bool:
     ]
     return (
         isinstance(query, exp.Select)
-        and all(_said(one) <= {"kind", "expressions", "from_"} for one in inner)
+        and all(said(one) <= {"kind", "expressions", "from_"} for one in inner)
         and query.find(exp.Window) is None
         and not any(join.side for join in query.args.get("joins") or ())
     )
-
-
-def _said(node: exp.Expr) -> set[str]:
-    return {name for name, value in node.args.items() if value}
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class _Queries:
     around: Mapping[str, str]
 
     def given(self, query: exp.Expr, tables: Mapping[str, Columns]) -> Columns:
-        """Return the columns of a query; raises _NotPlainError."""
+        """Return the columns of a query; raises NotPlainError."""
         known = dict(tables)
         for one in query.args["with_"].expressions if query.args.get("with_") else ():
             known[one.alias.lower()] = _named(self.given(one.this, known), one)
@@ -90,32 +84,32 @@ class _Queries:
             return self.given(query.this, known)
         if isinstance(query, exp.SetOperation):
             return self._both(query, known)
-        if not isinstance(query, exp.Select) or _said(query) - _SELECT:
-            raise _NotPlainError
+        if not isinstance(query, exp.Select) or said(query) - _SELECT:
+            raise NotPlainError
         return _Select(query, tuple(self._relations(query, known)), self.around).given()
 
     def _both(self, query: exp.SetOperation, tables: Mapping[str, Columns]) -> Columns:
-        if _said(query) - {"this", "expression", "distinct", "with_"}:
-            raise _NotPlainError
+        if said(query) - {"this", "expression", "distinct", "with_"}:
+            raise NotPlainError
         left, right = (self.given(side, tables) for side in (query.this, query.expression))
         if [kind for _, kind in left] != [kind for _, kind in right]:
-            raise _NotPlainError
+            raise NotPlainError
         return left
 
     def _relations(self, query: exp.Select, tables: Mapping[str, Columns]) -> Iterator[tuple[str, Columns]]:
         """Yield what rows are read from, by name."""
         first, joins = query.args.get("from_"), query.args.get("joins") or ()
-        unlisted = any(_said(join) - {"this", "on", "using", "side", "kind"} for join in joins)
+        unlisted = any(said(join) - {"this", "on", "using", "side", "kind"} for join in joins)
         if first is None or unlisted or any(join.side not in _SIDES for join in joins):
-            raise _NotPlainError
+            raise NotPlainError
         for source in (first.this, *(join.this for join in joins)):
             found = None
             if isinstance(source, exp.Subquery):
                 found = self.given(source, tables)
-            elif isinstance(source, exp.Table) and not _said(source) - {"this", "alias"}:
+            elif isinstance(source, exp.Table) and not said(source) - {"this", "alias"}:
                 found = tables.get(source.name.lower())
             if found is None:
-                raise _NotPlainError
+                raise NotPlainError
             yield source.alias_or_name.lower(), _named(found, source)
 
 
@@ -126,7 +120,7 @@ def _named(columns: Columns, source: exp.Expr) -> Columns:
     if not names:
         return columns
     if len(names) != len(columns):
-        raise _NotPlainError
+        raise NotPlainError
     return tuple((one.name.lower(), kind) for one, (_, kind) in zip(names, columns, strict=True))
 
 
@@ -139,7 +133,7 @@ class _Select:
     around: Mapping[str, str]
 
     def given(self) -> Columns:
-        """Return its columns; raises _NotPlainError."""
+        """Return its columns; raises NotPlainError."""
         joins = self.query.args.get("joins") or ()
         self._check_conditions(joins)
         self._check_groups()
@@ -158,13 +152,13 @@ class _Select:
     def _kind(self, node: exp.Expr, results: Mapping[str, str] | None = None) -> str:
         kind = kind_of(node.sql("spark"), {**self.around, **(results or {}), **self._columns()})
         if kind is None:
-            raise _NotPlainError
+            raise NotPlainError
         return kind
 
     def _value(self, node: exp.Expr) -> str:
         """Return the kind of what may be a column."""
         if (kind := self._kind(node)) in (DECIMAL, DURATION, NULL):
-            raise _NotPlainError
+            raise NotPlainError
         return kind
 
     def _check_conditions(self, joins: Sequence[exp.Expr]) -> None:
@@ -172,10 +166,10 @@ class _Select:
         asked = [args["where"].this] if args.get("where") else []
         asked += [join.args["on"] for join in joins if join.args.get("on") is not None]
         if any(self._kind(one) != TRUTH for one in asked):
-            raise _NotPlainError
+            raise NotPlainError
         shared = (name for join in joins for name in join.args.get("using") or ())
         if any(one.name.lower() not in self._columns() for one in shared):
-            raise _NotPlainError
+            raise NotPlainError
 
     def _check_groups(self) -> None:
         """Refuse keys that are no values, and names that mean one thing in a clause and another elsewhere."""
@@ -184,9 +178,9 @@ class _Select:
         twice = twice_named(self.query, columns)
         for name in (one for clause in (group, having) if clause for one in clause.find_all(exp.Column)):
             if not name.table and name.name.lower() in twice:
-                raise _NotPlainError
-        if group is not None and _said(group) - {"expressions"}:
-            raise _NotPlainError
+                raise NotPlainError
+        if group is not None and said(group) - {"expressions"}:
+            raise NotPlainError
         results = {one.alias.lower(): one.this for one in self.query.selects if isinstance(one, exp.Alias)}
         for name in columns:
             results.pop(name, None)
@@ -195,21 +189,21 @@ class _Select:
         if having is not None:
             kinds = {name: self._kind(one) for name, one in results.items()}
             if self._kind(having.this, kinds) != TRUTH:
-                raise _NotPlainError
+                raise NotPlainError
 
     def _check_key(self, key: exp.Expr, results: Mapping[str, exp.Expr]) -> None:
         """Refuse a key that is no value, or the name or place of a result that is none."""
         items = self.query.expressions
         if isinstance(key, exp.Literal):
             if key.is_string or not key.name.isdigit() or not 0 < int(key.name) <= len(items):
-                raise _NotPlainError
+                raise NotPlainError
             key = items[int(key.name) - 1].unalias()
             if isinstance(key, exp.Literal) or key.is_star:
-                raise _NotPlainError
+                raise NotPlainError
         elif isinstance(key, exp.Column) and not key.table:
             key = results.get(key.name.lower(), key)
         if key.find(exp.AggFunc, exp.Window):
-            raise _NotPlainError
+            raise NotPlainError
         self._value(key)
 
     def _of(self, item: exp.Expr, *, is_named: bool) -> Sequence[tuple[str, str]]:
@@ -217,7 +211,7 @@ class _Select:
         if not item.is_star:
             return [(item.alias_or_name.lower(), self._value(item))]
         star = item.this if isinstance(item, exp.Column) else item
-        if is_named or not isinstance(star, exp.Star) or _said(star):
-            raise _NotPlainError
+        if is_named or not isinstance(star, exp.Star) or said(star):
+            raise NotPlainError
         table = item.args["table"].name.lower() if isinstance(item, exp.Column) else ""
         return [column for name, columns in self.relations if table in ("", name) for column in columns]

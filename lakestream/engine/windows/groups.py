@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import GroupState, gids_sql
 from lakestream.engine.reading.relations import EVER, History, Relations
-from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.waiting import far_groups
 from lakestream.storage.records.registry import TickPlan
 
@@ -46,11 +45,12 @@ def groups_at(
     version: int,
     only: Sequence[int] = (),
     *,
-    transport: str = SPARK,
+    transport: str,
 ) -> pa.Table:
     """Return the groups of rows of a version of the source: gid, group columns, first, newest, rows.
 
-    ``only`` are those that are looked for, none for all. The rows are registered.
+    ``only`` are those that are looked for, none for all; ``transport`` is how the rows are read. They are
+    registered.
     """
     plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, transport=transport)
     relations = Relations.of(spark, tables, stream, plan, history)

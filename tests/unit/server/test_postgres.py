@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -102,6 +102,16 @@ class Served:
     def connect(self, **given: Any) -> psycopg.Connection[tuple[Any, ...]]:
         given = {"user": "ada", "dbname": "main", "password": "none", "autocommit": True, **given}
         return psycopg.connect(host="127.0.0.1", port=self.port, **given)
+
+
+@contextmanager
+def lake_served(root: str, tables: str) -> Iterator[Served]:
+    """Serve a lake of some tables to who has no token; five rows go at a time."""
+    with Lake(root, settings=Settings()) as lake:
+        lake.sql(tables)
+    served = Served(root, Keys(), 5, None)
+    yield served
+    served.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from lakestream.lake import Lake
-from lakestream.server.api.guard import Keys
 from lakestream.server.postgres.forms import in_lakes_words
 from lakestream.server.postgres.wording import filled
-from lakestream.settings import Settings
-from tests.unit.server.test_postgres import Served
+from tests.unit.server.test_postgres import Served, lake_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +29,8 @@ CREATE TABLE `Odd one` (ts TIMESTAMP, `a-b` INT)
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    root = str(tmp_path_factory.mktemp("copying") / "lake")
-    with Lake(root, settings=Settings()) as lake:
-        lake.sql(TABLES)
-    served = Served(root, Keys(), 5, None)
-    yield served
-    served.close()
+    with lake_served(str(tmp_path_factory.mktemp("copying") / "lake"), TABLES) as served:
+        yield served
 
 
 @pytest.fixture

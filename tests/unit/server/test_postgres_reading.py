@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from lakestream.lake import Lake
-from lakestream.server.api.guard import Keys
-from lakestream.settings import Settings
-from tests.unit.server.test_postgres import Served
+from tests.unit.server.test_postgres import Served, lake_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +21,8 @@ INSERT INTO t VALUES ('2025-01-01', 1, 'a,b'), ('2025-01-02', 2, NULL), ('2025-0
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    root = str(tmp_path_factory.mktemp("reading") / "lake")
-    with Lake(root, settings=Settings()) as lake:
-        lake.sql(TABLES)
-    served = Served(root, Keys(), 5, None)
-    yield served
-    served.close()
+    with lake_served(str(tmp_path_factory.mktemp("reading") / "lake"), TABLES) as served:
+        yield served
 
 
 @pytest.fixture

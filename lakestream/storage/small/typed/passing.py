@@ -86,12 +86,11 @@ class _Look:
         stands: dict[int, exp.Expr] = {}
         for node, kind in self._changes:
             before = stands.get(id(node), node)
-            if isinstance(kind, exp.Expr):
-                new = kind
-            else:
-                new = exp.Cast(to=exp.DataType.build(kind, dialect="spark")) if kind else node.this
+            new = kind if isinstance(kind, exp.Expr) else node.this
+            if isinstance(kind, str) and kind:
+                new = exp.Cast(to=exp.DataType.build(kind, dialect="spark"))
             before.replace(new)
-            if kind and new is not kind:
+            if isinstance(new, exp.Cast) and new.this is None:
                 new.set("this", before)
             stands[id(node)] = new
         return query.sql("spark") if self._changes else text
