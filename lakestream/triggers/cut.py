@@ -27,7 +27,7 @@ DETAILS = ("opens_with", "closes_with")
 _NEXT = "lead(low) OVER (PARTITION BY gid ORDER BY run)"
 """SQL of where the next window of a group begins, over windows (gid, run, low)."""
 
-NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts WHERE false"
+NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts, 0L AS safe WHERE false"
 """SQL of the seeds of a cut that begins with nothing open."""
 
 
@@ -73,8 +73,9 @@ class Cut(ABC):
         """Return the SQL of all windows: gid, low, high and behind BIGINT, closed, shows and counts BOOLEAN.
 
         ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_mark BIGINT µs, _ls_x1, …), ``seeds`` of
-        (gid, counted BIGINT, starts ARRAY<BIGINT>): what the open windows of a counting cut have had before
-        these rows. A window has closed when the row that closes it is not beyond the group's watermark.
+        (gid, counted BIGINT, starts ARRAY<BIGINT>, safe BIGINT µs): what the open windows of a counting cut
+        have had up to ``safe``: no row up to there is counted again. A window has closed when
+        the row that closes it is not beyond the group's watermark.
         ``behind`` is how many rows were counted since the window began (NULL where nothing is counted),
         ``shows`` whether the window may be computed before it closes, ``counts`` whether it may at all.
         """
@@ -273,12 +274,14 @@ class CountCut(Cut):
 
     def _windows_sql(self, rows: str, seeds: str) -> str:
         """Return the SQL of the windows; the first row begins one."""
-        number = "row_number() OVER (PARTITION BY r._ls_gid ORDER BY r._ls_ts)"
-        ranked = (
-            f"SELECT r._ls_gid AS gid, r._ls_ts AS ts, r._ls_mark AS mark, "
-            f"coalesce(s.counted, 0L) + {number} - 1 AS rank "
-            f"FROM ({rows}) r LEFT JOIN ({seeds}) s ON s.gid = r._ls_gid WHERE r._ls_x1"
+        so_far = "OVER (PARTITION BY gid ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+        there = (
+            f"SELECT gid, ts, mark, is_new, known + count_if(is_new) {so_far} - 1 AS rank FROM ("
+            f"SELECT r._ls_gid AS gid, r._ls_ts AS ts, r._ls_mark AS mark, coalesce(s.counted, 0L) AS known, "
+            f"coalesce(r._ls_ts > s.safe, true) AS is_new "
+            f"FROM ({rows}) r LEFT JOIN ({seeds}) s ON s.gid = r._ls_gid WHERE r._ls_x1)"
         )
+        ranked = f"SELECT * FROM ({there}) WHERE is_new"
         starts = (
             f"SELECT gid, rank, ts AS low FROM ({ranked}) WHERE rank % {self.step} = 0 UNION ALL "
             f"SELECT gid, {self.step}L * (row_number() OVER (PARTITION BY gid ORDER BY low) - 1), low "
@@ -286,7 +289,7 @@ class CountCut(Cut):
         )
         totals = (
             f"SELECT gid, max(rank) + 1 AS total, max(ts) AS newest, max(mark) AS mark "
-            f"FROM (SELECT gid, rank, ts, mark FROM ({ranked}) "
+            f"FROM (SELECT gid, rank, ts, mark FROM ({there}) "
             f"UNION ALL SELECT gid, counted - 1, NULL, NULL FROM ({seeds})) GROUP BY gid"
         )
         return (

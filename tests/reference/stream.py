@@ -11,7 +11,8 @@ A history is commits, and instants at which the stream is run. The rules, as the
 - What a policy follows (late rows, updates, deletes) is cut and computed again: the windows that a changed
   row falls into, or that are cut otherwise because of it, from the source as it is. All others stay.
 - What a policy ignores changes no window that has closed. What is open holds what the source holds when
-  it closes; a late row before an open session and within its gap joins it.
+  it closes; a late row before an open session and within its gap joins it. What COUNT_WINDOW has counted
+  stays counted, whatever becomes of the row.
 - EXACT: the output is that of the source as it is, taken as one commit.
 - AT_ONCE shows every window as its rows are, rows within the watermark too; MAX_DELAY does when the
   delay has passed. An EVENT_WINDOW that nothing has ended gives nothing.
@@ -271,6 +272,8 @@ class Timeline:
     shown: dict[Span, list[Row]] = field(default_factory=dict)
     ignored: set[Key] = field(default_factory=set)
     """Rows that do not cut: they had expired, or were late and ignored."""
+    counted: dict[Key, Row] = field(default_factory=dict)
+    """Rows that were counted and that are there no more, or are others now."""
     before: int | None = None
     """The mark before the commit."""
     opened: int | None = None
@@ -284,6 +287,8 @@ class Timeline:
     def take(self, touched: Touched, rows: list[Row]) -> None:
         """Take a commit; ``rows`` are the group's rows after it."""
         stream, mark = self.stream, self.mark
+        if isinstance(stream.trigger, Count) and not stream.classic:
+            self.keep_counted([*touched.replaced, *touched.deleted])
         came = [change for change in touched.came if not self.has_expired(change.new)]
         self.ignored |= {key_of(change.new) for change in touched.came if change not in came and change.new}
         self.ignored -= {key_of(change.new) for change in came if change.new}
@@ -308,6 +313,12 @@ class Timeline:
             self.by_time(rows, [*fresh, *self.opening(left)], again)
         else:
             self.by_rows(rows, left, again)
+
+    def keep_counted(self, gone: list[Row]) -> None:
+        """Keep the rows that were counted: where no change is followed, a window goes on by them."""
+        for row in gone:
+            if self.mark is not None and row["ts"] <= self.mark and key_of(row) not in self.ignored:
+                self.counted.setdefault(key_of(row), row)
 
     def has_expired(self, row: Row | None) -> bool:
         """Return whether a row is too old, as the group was before the commit."""
@@ -368,9 +379,13 @@ class Timeline:
     def evaluated(self, rows: list[Row]) -> list[Row]:
         """Return the rows that cut."""
         mark = self.mark
-        return [
-            row for row in rows if mark is not None and row["ts"] <= mark and key_of(row) not in self.ignored
-        ]
+        cutting = self.cutting(rows)
+        return [row for row in cutting if mark is not None and row["ts"] <= mark]
+
+    def cutting(self, rows: list[Row]) -> list[Row]:
+        """Return the rows that cut, or are going to: with those that were counted, as they were then."""
+        there = [row for row in rows if key_of(row) not in self.ignored | set(self.counted)]
+        return sorted([*there, *self.counted.values()], key=in_time)
 
     def content(self, span: Span, rows: list[Row]) -> list[Row]:
         """Return what the source holds in a window's span."""
@@ -407,6 +422,11 @@ class Timeline:
         while more := {s for s in both - region if any(overlap(s, other) for other in region)}:
             region |= more
         self.ignored -= {key_of(row) for row in everything if any(s[0] <= row["ts"] <= s[1] for s in region)}
+        self.counted = {
+            key: row
+            for key, row in self.counted.items()
+            if not any(s[0] <= row["ts"] <= s[1] for s in region)
+        }
         for span in [span for span in self.shown if span in region]:
             del self.shown[span]
         pieces = cut(self.stream.trigger, self.evaluated(rows))
@@ -440,14 +460,18 @@ class Timeline:
         upto = self.newest if self.stream.emission in ("at once", "max delay") else last
         cutting = [
             row
-            for row in rows
-            if row["ts"] <= upto
-            and key_of(row) not in self.ignored
-            and (self.opened is None or row["ts"] >= self.opened)
+            for row in self.cutting(rows)
+            if row["ts"] <= upto and (self.opened is None or row["ts"] >= self.opened)
         ]
         pieces = [p for p in cut(trigger, cutting) if p.closed or not (ahead and isinstance(trigger, Event))]
         pieces = [p for p in pieces if p.span[0] <= last and p.span not in self.shown]
-        return {p.span: self.content(p.span, rows) for p in pieces}
+        shown = {}
+        for start, end in (piece.span for piece in pieces):
+            held = self.content((start, end), rows)
+            # A row that was counted and went is not the last one of what is open.
+            last = max((row["ts"] for row in held), default=start)
+            shown[start, last if isinstance(trigger, Count) else end] = held
+        return shown
 
 
 def overlap(one: Span, other: Span) -> bool:

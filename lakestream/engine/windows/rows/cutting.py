@@ -168,7 +168,7 @@ class Cutting:
         for gid, low in windows:
             starts[gid] = min(low, starts.get(gid, low))
         touched = [
-            replace(self._group_of(row, starts[row["gid"]], late=False), expired=row.get(EXPIRED, ()))
+            self._still_open(row, starts[row["gid"]])
             for row in _rows(self.given.state.of(pa.array(starts, pa.int64())))
         ]
         if not touched:
@@ -189,6 +189,13 @@ class Cutting:
             )
         ]
         return self._tables.result(fired, [], opens=False)
+
+    def _still_open(self, row: dict[str, Any], from_us: int) -> CutGroup:
+        """Return a group that is cut from its open windows on; what was counted stays counted."""
+        group = replace(self._group_of(row, from_us, late=False), expired=row.get(EXPIRED, ()))
+        if not counts_on(self.stream):
+            return group
+        return replace(group, counted=row["counted"], starts=row["starts"], safe=row["safe"])
 
     def _group_of(self, row: dict[str, Any], from_us: int, *, late: bool) -> CutGroup:
         names = tuple(row[name] for name in self.stream.group_columns)
@@ -304,6 +311,7 @@ class Cutting:
             closed=closed,
             known=newest,
             came=row["low_kept"],
+            safe=safe,
             changed=start is not None or (row["top_removed"] is not None and row["top_removed"] >= goes_on),
         )
 
@@ -408,6 +416,7 @@ class Cutting:
                 "upto": pa.array([upto(group) for group in touched], integer),
                 "counted": pa.array([group.counted for group in touched], integer),
                 "starts": pa.array([list(group.starts) for group in touched], pa.list_(integer)),
+                "safe": pa.array([group.safe for group in touched], integer),
                 EXPIRED: pa.array([list(group.expired) for group in touched], pa.list_(integer)),
             }
         )
@@ -416,7 +425,7 @@ class Cutting:
     def _windows(self, touched: list[CutGroup]) -> dict[int, list[dict[str, Any]]]:
         assert self.stream.cut is not None
         seeded = counts_on(self.stream) and any(group.counted for group in touched)
-        seeds = f"SELECT gid, counted, starts FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
+        seeds = f"SELECT gid, counted, starts, safe FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
         sql = self.stream.cut.sql(self._queries.cut_rows_sql(CUTS), seeds)
         windows: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for row in _rows(self.given.spark.sql(sql).toArrow()):

@@ -33,6 +33,8 @@ class CutGroup:
     """Its newest row before the tick (µs); None where there was none."""
     came: int | None = None
     """The oldest row that came with the tick (µs)."""
+    safe: int | None = None
+    """Up to where its rows are those that were counted (µs); None: none of them were."""
     changed: bool = False
     """Whether rows of the open windows were rewritten or went, or earlier ones joined them."""
 
