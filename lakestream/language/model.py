@@ -294,6 +294,19 @@ class PeriodTrigger:
 
 
 @dataclass(frozen=True)
+class IdleTrigger:
+    """``IDLE_TIMEOUT(timeout)``: groups of which no row has come for so long, and their next row.
+
+    ``events`` of IDLE and RESUME compute, none where they are only told of; ``windows`` is the trigger that
+    the statement names, whose windows count for nothing.
+    """
+
+    timeout: Duration
+    events: tuple[str, ...]
+    windows: Trigger
+
+
+@dataclass(frozen=True)
 class SlideTrigger:
     """A window for each row that meets ``when``: from ``length`` before it to ``delay`` after it.
 
@@ -350,6 +363,7 @@ Trigger = (
     GridTrigger
     | RowTrigger
     | PeriodTrigger
+    | IdleTrigger
     | WholeTrigger
     | SlideTrigger
     | BoundedSessionTrigger
@@ -367,6 +381,7 @@ GROUP_ID = "group_id"
 """The tag of an output whose statement names none, in the classic syntax."""
 
 WINDOW_OPEN, WINDOW_CLOSE, ON_TIME = "WINDOW_OPEN", "WINDOW_CLOSE", "ON_TIME"
+IDLE, RESUME = "IDLE", "RESUME"
 """The events that a statement may ask for."""
 
 

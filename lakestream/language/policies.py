@@ -237,7 +237,7 @@ class _LatePolicy:
     @property
     def leaves_out(self) -> bool:
         """Whether some change of the source counts for nothing, by what the statement says."""
-        return self.ignores_late or self.expired_time is not None or self.drops
+        return self.ignores_late or self.expired_time is not None or self.drops or self.by_arrival
 
 
 @dataclass(frozen=True)
@@ -335,5 +335,12 @@ class DropByArrival(_LatePolicy):
     by_arrival = True
 
 
-LatePolicy = Refire | Ignore | RefireClosed | IgnoreClosed | Exact | Drop | DropByArrival
+@dataclass(frozen=True)
+class ByArrival(_LatePolicy):
+    """Rows count when they come, whatever their time, and what becomes of them then is not looked at."""
+
+    by_arrival = True
+
+
+LatePolicy = Refire | Ignore | RefireClosed | IgnoreClosed | Exact | Drop | DropByArrival | ByArrival
 """What becomes of a row that comes late, or is changed."""

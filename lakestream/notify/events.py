@@ -19,7 +19,7 @@ from lakestream.language.model import (
     WINDOW_OPEN,
 )
 from lakestream.language.quoting import quoted, quoted_text
-from lakestream.triggers.kinds import is_cut_by_rows, is_of_instants
+from lakestream.triggers.kinds import idle_events, is_cut_by_rows, is_of_instants
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger
@@ -141,7 +141,7 @@ class EventRules:
 
     def _judged(self, *, known: bool) -> str:
         """Return SQL of the events with their results before and now, and what kind they turn out to be."""
-        carries = [f"f.kind = '{ON_TIME}'"]
+        carries = [f"f.kind = '{kind}'" for kind in (ON_TIME, *idle_events(self.trigger))]
         carries += [f"f.kind = '{WINDOW_CLOSE}'"] if self.at_close else []
         if self.at_open:
             closing = "max(f.kind = 'WINDOW_CLOSE') OVER (PARTITION BY f.gid, f.low)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN
+from lakestream.language.model import IDLE, ON_TIME, RESUME, WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import PASSES, ROW, TABLE, WINDOW_INVALIDATION, EventRules
 from lakestream.notify.outbox import COLUMNS
 from lakestream.triggers.kinds import type_in_messages
@@ -123,7 +123,10 @@ class _Writer:
         return _identity(trigger_id, kind, self.tag), trigger_id, event
 
     def _window(self, trigger_id: str, low: int, high: int, kind: str) -> str:
-        """Return the fields of an event that are of its window."""
+        """Return the fields of an event that are of its window, or of its silence: ns, and ms that it is."""
+        if kind in {IDLE, RESUME}:
+            ends = f'"idleStart":{low * 1_000},"idleEnd":{high * 1_000}'
+            return f',{ends},"idleDurationMs":{(high - low) // 1_000}'
         fields = "" if kind == ON_TIME else f',"windowStart":{low // 1_000}'
         if kind not in {ON_TIME, WINDOW_OPEN}:
             fields += f',"windowEnd":{(high - self._behind) // 1_000}'

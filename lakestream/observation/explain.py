@@ -111,7 +111,8 @@ def _by_clock(stream: Stream, record: StreamRecord, latest: int) -> list[Coming]
         what = f"when a window is open for {emission.max_delay}"
         return [(what, _imagined(record, DELAY, latest, latest), None)]
     if emission.by_clock or late.by_arrival:
-        what = "when the clock has closed windows"
+        falls_idle = family_of(stream).closes_with_rows
+        what = "when a group falls idle" if falls_idle else "when the clock has closed windows"
         return [(what, _imagined(record, CLOCK, latest, latest), None)]
     return []
 

@@ -392,10 +392,9 @@ def refuse_replacing(before: model.StreamDefinition, after: model.StreamDefiniti
         "of a stream with FORCE_WINDOW_CLOSE: each of its windows fires once": any(
             options.emission.by_clock for options in both
         ),
-        "by a stream that does otherwise with late rows (eKuiper's leave them out)": len(
-            {options.late.drops for options in both}
-        )
-        > 1,
+        "by a stream that does otherwise with late rows (eKuiper's leave them out, IDLE_TIMEOUT has none)": (
+            len({(one.late.drops, one.late.by_arrival and not one.late.drops) for one in both}) > 1
+        ),
     }
     for what, is_so in refused.items():
         if is_so:

@@ -9,6 +9,7 @@ from lakestream.language.model import (
     CalendarTrigger,
     CountTrigger,
     EventTrigger,
+    IdleTrigger,
     IntervalTrigger,
     PeriodTrigger,
     RowTrigger,
@@ -41,11 +42,17 @@ _DAYS = {"WEEK": 7, "MONTH": 30, "QUARTER": 91, "YEAR": 365}
 
 def type_in_messages(trigger: Trigger) -> str:
     """Return what messages call a kind of trigger whose events may be emitted."""
-    return _TYPES[type(trigger)]
+    return _TYPES[type(_named(trigger))]
+
+
+def _named(trigger: Trigger) -> Trigger:
+    """Return the trigger that a statement names, where IDLE_TIMEOUT stands in the place of its windows."""
+    return trigger.windows if isinstance(trigger, IdleTrigger) else trigger
 
 
 def fragments_of(trigger: Trigger) -> list[Fragment]:
     """Return what a trigger looks at in a row, as written."""
+    trigger = _named(trigger)
     if isinstance(trigger, StateTrigger):
         return [trigger.state]
     if isinstance(trigger, EventTrigger):
@@ -62,6 +69,16 @@ def fragments_of(trigger: Trigger) -> list[Fragment]:
 def is_periodic(trigger: Trigger) -> bool:
     """Return whether the wall clock alone triggers (PERIOD)."""
     return isinstance(trigger, PeriodTrigger)
+
+
+def counts_what_is_written(trigger: Trigger) -> bool:
+    """Return whether rows count as they are written, again with each update, and not as what there is."""
+    return isinstance(trigger, PeriodTrigger | IdleTrigger)
+
+
+def idle_events(trigger: Trigger) -> tuple[str, ...]:
+    """Return the events of idle groups that compute; none of any other trigger."""
+    return trigger.events if isinstance(trigger, IdleTrigger) else ()
 
 
 def is_whole(trigger: Trigger) -> bool:
@@ -106,7 +123,7 @@ def late_rows_refire(trigger: Trigger, *, expires_closed: bool) -> bool:
     """
     if isinstance(trigger, CountTrigger):
         return trigger.step == 1 or expires_closed
-    return not isinstance(trigger, SlidingTrigger | PeriodTrigger)
+    return not isinstance(trigger, SlidingTrigger | PeriodTrigger | IdleTrigger)
 
 
 def step_us(trigger: Trigger) -> int:

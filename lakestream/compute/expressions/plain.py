@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from lakestream.language.expressions.checks import TIME_PLACEHOLDERS
+from lakestream.language.expressions.checks import CLOCK_PLACEHOLDERS, TIME_PLACEHOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ _UNITS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 WINDOW = {
     **dict.fromkeys(TIME_PLACEHOLDERS, INSTANT),
     **dict.fromkeys(("_twduration", "_twrownum", "_tgrpid"), WHOLE),
-    **dict.fromkeys(("_tprev_localtime", "_tlocaltime", "_tnext_localtime"), WHOLE),
+    **dict.fromkeys(("_tlocaltime", *CLOCK_PLACEHOLDERS), WHOLE),
 }
 """What every relation of windows has, where it has it, by kind."""
 

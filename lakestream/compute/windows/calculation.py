@@ -41,7 +41,7 @@ from lakestream.language.common.functions import Meaning
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT
 from lakestream.language.common.templates import made, put_in_place
-from lakestream.language.expressions.checks import PERIOD_PLACEHOLDERS, TIME_PLACEHOLDERS
+from lakestream.language.expressions.checks import CLOCK_PLACEHOLDERS, TIME_PLACEHOLDERS
 from lakestream.language.expressions.instants import nanoseconds_beside, times_beside
 from lakestream.language.expressions.meaning import functions_in_spark, intervals_in_spark
 from lakestream.language.expressions.parsing import (
@@ -714,7 +714,7 @@ def _times_in(
 
 
 _WINDOW_BOUNDS = frozenset({"_wstart", "_wend"})
-_OF_THE_CLOCK = frozenset({"_tlocaltime", *PERIOD_PLACEHOLDERS})
+_OF_THE_CLOCK = frozenset({"_tlocaltime", *CLOCK_PLACEHOLDERS})
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import is_aggregate_call
-from lakestream.language.expressions.checks import (
-    COMMON_PLACEHOLDERS,
-    PERIOD_PLACEHOLDERS,
-    SLIDING_PLACEHOLDERS,
-    WINDOW_PLACEHOLDERS,
-)
+from lakestream.language.expressions.checks import PLACEHOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +20,6 @@ if TYPE_CHECKING:
     Found = tuple[str, exp.Expr | None]
     Rule = Callable[[exp.Expr, Mapping[str, str]], Found]
 
-_PLACEHOLDERS = COMMON_PLACEHOLDERS | WINDOW_PLACEHOLDERS | SLIDING_PLACEHOLDERS | PERIOD_PLACEHOLDERS
 _CODES = re.compile(r"^\[[A-Z0-9_.]+\] |;? ?SQLSTATE: \w+;?|\(line \d+, pos \d+\)|For more information.*$")
 _OWN_NAMES = re.compile(r"`?_?ls_\w+`?\.?|`?spark_catalog`?\.")
 _QUOTES = re.compile(r"[\s`\"']+")
@@ -82,7 +76,7 @@ def _of_rows(item: exp.Expr, keys: set[exp.Expr]) -> Iterator[exp.Column]:
 
 
 def _is_placeholder(column: exp.Column) -> bool:
-    return column.name.startswith("%%") or column.name.lower() in _PLACEHOLDERS
+    return column.name.startswith("%%") or column.name.lower() in PLACEHOLDERS
 
 
 def _nested(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:

@@ -25,6 +25,10 @@ EXPIRED = "expired"
 CLOSED = "closed"
 """The column, where a stream keeps it, with the end of a group's last closed window (µs, NULL for none)."""
 
+HEARD, DUE = "heard", "due"
+"""The columns, where a stream keeps them, with when a group was heard of last, and when it is idle if no row
+comes until then (µs, NULL while it is idle)."""
+
 DELAYS = "delays"
 """The column of a saved state with the delays of a group's open windows."""
 
@@ -196,6 +200,14 @@ class GroupState:
     def _is_by_group(self) -> bool:
         rows = self._rows
         return isinstance(rows, Keyed) or (rows is not None and "gid" in rows.column_names)
+
+    @cached_property
+    def first_due(self) -> int | None:
+        """The first instant (µs) at which a group is due to be idle, None for none."""
+        import pyarrow.compute as pc
+
+        first: int | None = None if self.rows is None else pc.min(self.rows[DUE]).as_py()
+        return first
 
     @cached_property
     def nbytes(self) -> int:

@@ -186,7 +186,7 @@ def replace_stream(
         "skipped": (),
         "waiting_groups": (),
     }
-    if definition.options.late.drops:
+    if definition.options.late.drops or definition.options.late.by_arrival:
         changes |= {"is_replaced": True, "begun": None}
     else:
         changes |= {"resynced": None}

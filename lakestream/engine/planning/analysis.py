@@ -75,7 +75,8 @@ def analyse(small: SmallPath, stream: Stream) -> tuple[Stream, list[str], list[s
         _refuse_calls(spark, stream)
         return analysed
 
-    is_small = stream.way in _SURE and _is_plain(stream)
+    is_sure = stream.way in _SURE or _is_of_windows(stream)
+    is_small = is_sure and _is_plain(stream)
     if not is_small:
         _refuse_unknown(stream, functions=not small.brings_functions())
     # Whose stream it is makes no difference.
@@ -142,6 +143,12 @@ def _is_plain(stream: Stream) -> bool:
         and all(kind_of(sql, columns) == TRUTH for sql in written)
         and _is_plain_calculation(stream, columns, {name: kind for name, kind in named if kind})
     )
+
+
+def _is_of_windows(stream: Stream) -> bool:
+    """Return whether a calculation is expressions over the windows alone, a row for each."""
+    query = stream.calculation.query
+    return stream.way is Way.LATERAL and not (query.args.get("from_") or aggregates(query.selects))
 
 
 def _is_plain_calculation(stream: Stream, columns: Mapping[str, str], groups: Mapping[str, str]) -> bool:

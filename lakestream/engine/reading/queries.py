@@ -9,6 +9,7 @@ from lakestream.compute.windows.window_rows import each_sql
 from lakestream.engine.base.state import gids_sql
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
+from lakestream.triggers.kinds import counts_what_is_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ def net_sql(stream: Stream, changed: str, upto: int, columns: Sequence[str]) -> 
     insert, update_postimage and update_preimage (the commit wrote the row's key anew), or delete;
     ``_ls_sign`` counts the rows, below 0 for those that went.
     """
-    if stream.is_periodic:
+    if counts_what_is_written(stream.definition.trigger):
         return _written_net_sql(changed, columns)
     listed = ", ".join(map(quoted, columns))
     went = "'delete'" if stream.counts_rewritten else "'delete', 'update_preimage'"
@@ -69,9 +70,10 @@ def _keys(stream: Stream, columns: Sequence[str]) -> str:
 
 
 def _written_net_sql(changed: str, columns: Sequence[str]) -> str:
-    """Return :meth:`net_sql` for PERIOD: an updated row is written, also where its values stay.
+    """Return :meth:`net_sql` of rows that count as they are written.
 
-    What a commit only moves to other files is deleted and inserted alike, and was not written.
+    An updated row is written, also where its values stay. What a commit only moves to other files is deleted
+    and inserted alike, and was not written.
     """
     listed = ", ".join(map(quoted, columns))
     inserted, deleted, updated = (

@@ -106,7 +106,13 @@ class Following:
         planner = self.services.planner(runtime)
         if runtime.family.is_stale(runtime.state):
             return planner.by_clock(runtime.position, REBUILD)
-        return planner.following(runtime.position, source) or self._by_clock(runtime)
+        plan = planner.following(runtime.position, source)
+        if plan is None:
+            return self._by_clock(runtime)
+        takes_all = plan.upto == source.version
+        if runtime.family.closes_with_rows and takes_all:
+            return replace(plan, closed=(runtime.closed_us, plan.clock_us))
+        return plan
 
     def _seen(self, path: str, look: Look) -> Table:
         """Return a table as it is, or was seen in this look."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language.model import PeriodTrigger, WholeTrigger
+from lakestream.language.model import IdleTrigger, PeriodTrigger, WholeTrigger
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
@@ -29,6 +29,10 @@ def family_of(stream: Stream) -> Family:
         from lakestream.engine.windows.periodic import Periodic
 
         return Periodic(stream)
+    if isinstance(stream.definition.trigger, IdleTrigger):
+        from lakestream.engine.windows.idle.family import Idle
+
+        return Idle(stream)
     from lakestream.engine.windows.grid.family import Grid
 
     return Grid(stream)

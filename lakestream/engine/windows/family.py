@@ -265,6 +265,8 @@ class Family(ABC):
     """Whether there is a single window over all there is, which is computed again with any change."""
     follows_tables: ClassVar[bool] = False
     """Whether windows fire again that changes of other tables touch."""
+    closes_with_rows: ClassVar[bool] = False
+    """Whether a tick that takes all there is of its source does what time alone has made due, too."""
     follows_history: ClassVar[bool] = True
     """Whether the state follows from the history of the source, and not only from the ticks there were."""
 

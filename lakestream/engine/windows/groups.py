@@ -1,4 +1,4 @@
-"""The groups of a version of the source: what the state has of each of them, where nothing else is known."""
+"""Groups of a version of the source, and of the rows that a tick takes: what there is to know of each."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import GroupState, gids_sql
-from lakestream.engine.reading.relations import EVER, History, Relations
+from lakestream.engine.reading.queries import changes_sql
+from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, History, Relations
 from lakestream.engine.windows.waiting import far_groups
 from lakestream.storage.records.registry import TickPlan
+from lakestream.storage.rows.views import view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.engine.windows.family import Snapshot
+    from lakestream.engine.windows.family import Snapshot, TickInput
     from lakestream.storage.delta import Tables
     from lakestream.storage.records.registry import WaitingGroup
 
@@ -65,4 +67,14 @@ def groups_at(
     return spark.sql(
         f"SELECT _ls_gid AS gid{groups}, min(_ls_ts) AS first, max(_ls_ts) AS newest, count(1) AS rows "
         f"FROM {ROWS}{where} GROUP BY _ls_gid"
+    ).toArrow()
+
+
+def written_groups(given: TickInput) -> pa.Table:
+    """Return by group the first and the newest time of the rows that were written, and their number."""
+    changes = view_of_sql(given.spark, changes_sql(given.stream, CHANGED), CHANGES)
+    names = "".join(f", any_value({name}) AS {name}" for name in given.stream.group_columns)
+    return given.spark.sql(
+        f"SELECT gid{names}, min(ts) AS first, max(ts) AS newest, count(1) AS rows "
+        f"FROM {changes} WHERE kept GROUP BY gid"
     ).toArrow()

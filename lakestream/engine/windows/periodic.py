@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.window_rows import each_sql
 from lakestream.engine.base.state import with_number
-from lakestream.engine.reading.queries import changes_sql
-from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, FIRED
+from lakestream.engine.reading.relations import CHANGED, EVER, FIRED
 from lakestream.engine.windows.events import EVENTS, kind_sql
 from lakestream.engine.windows.family import PERIOD, Advance, Batch, Family, Fired, Step
-from lakestream.engine.windows.groups import groups_of
+from lakestream.engine.windows.groups import groups_of, written_groups
 from lakestream.engine.windows.said import rule
 from lakestream.engine.windows.totals import total
 from lakestream.language.model import ON_TIME, PeriodTrigger
@@ -99,7 +98,7 @@ class FireInstants(Step):
 
     def advance(self, given: TickInput) -> Advance:
         """Bring the groups forward, and let the instant fire for them."""
-        written = _written(given)
+        written = written_groups(given)
         state = given.state.updated(written.drop_columns(["rows"]))
         advance = Advance(
             state, total(written, "rows"), missed=given.plan.instant.missed if given.plan.instant else 0
@@ -130,16 +129,6 @@ def _instant(given: TickInput) -> Instant:
     """Return the instants before and after the one that has come."""
     assert given.plan.instant is not None  # by its kind
     return given.plan.instant
-
-
-def _written(given: TickInput) -> pa.Table:
-    """Return by group the first and the newest time of the rows that were written, and their number."""
-    changes = view_of_sql(given.spark, changes_sql(given.stream, CHANGED), CHANGES)
-    names = "".join(f", any_value({name}) AS {name}" for name in given.stream.group_columns)
-    return given.spark.sql(
-        f"SELECT gid{names}, min(ts) AS first, max(ts) AS newest, count(1) AS rows "
-        f"FROM {changes} WHERE kept GROUP BY gid"
-    ).toArrow()
 
 
 def _fire(given: TickInput, advance: Advance, instants: pa.Table) -> Advance:

@@ -59,13 +59,11 @@ def extent(event_range: EventRange) -> str:
 def rule(stream: Stream) -> str:
     """Say by which trigger and groups windows come about, and what becomes of late rows."""
     text = _trigger(stream.definition.trigger)
-    keys = stream.definition.partition_by
-    groups = ", ".join("tbname" if key.is_tbname else key.name for key in keys) or "one group"
     late = "late rows fire their windows again" if stream.refires else "late rows are ignored"
     if stream.exact:
         late = "every change is followed"
     watermark = stream.definition.options.watermark
-    return f"{text} by {groups}, watermark {watermark or '0s'}, {late}"
+    return f"{text} by {_groups(stream)}, watermark {watermark or '0s'}, {late}"
 
 
 def admission(stream: Stream) -> str:
@@ -77,6 +75,16 @@ def admission(stream: Stream) -> str:
         return f"{text}, by {keys}, by the time of arrival"
     late = "every change is followed" if stream.exact else "late rows are left out"
     return f"{text}, by {keys}, tolerance {options.watermark or '0s'}, {late}"
+
+
+def arrival(stream: Stream) -> str:
+    """Say by which trigger and groups rows count when they come."""
+    return f"{_trigger(stream.definition.trigger)} by {_groups(stream)}, by the time of arrival"
+
+
+def _groups(stream: Stream) -> str:
+    keys = stream.definition.partition_by
+    return ", ".join("tbname" if key.is_tbname else key.name for key in keys) or "one group"
 
 
 def _trigger(trigger: Trigger) -> str:

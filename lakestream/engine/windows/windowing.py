@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from lakestream.engine.streams.source import path_of, row_expression
 from lakestream.errors import StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.checks import (
+    IDLE_PLACEHOLDERS,
     PERIOD_PLACEHOLDERS,
     SLIDING_PLACEHOLDERS,
     WINDOW_PLACEHOLDERS,
@@ -23,6 +24,7 @@ from lakestream.language.model import (
     CountTrigger,
     EventTrigger,
     GridTrigger,
+    IdleTrigger,
     PeriodTrigger,
     RowTrigger,
     SessionTrigger,
@@ -61,6 +63,9 @@ def windowing_of(definition: StreamDefinition, source: Source, zone: str) -> Win
     if definition.options.late.drops:
         assigner = _assigner(definition, source, zone)
         return Windowing(PlacedGrid(assigner.reach), assigner=assigner)
+    if isinstance(trigger, IdleTrigger):
+        windowing_of(replace(definition, trigger=trigger.windows), source, zone)  # they are to be some
+        return Windowing(SpanGrid(disjoint=True))
     if isinstance(trigger, WholeTrigger):
         return Windowing(SpanGrid(disjoint=True))
     if isinstance(trigger, GridTrigger):
@@ -76,6 +81,8 @@ def placeholders_of(trigger: Trigger) -> frozenset[str]:
     """Return the placeholders that only windows of this trigger have."""
     if isinstance(trigger, SlidingTrigger):
         return SLIDING_PLACEHOLDERS
+    if isinstance(trigger, IdleTrigger):
+        return IDLE_PLACEHOLDERS
     return PERIOD_PLACEHOLDERS if isinstance(trigger, PeriodTrigger) else WINDOW_PLACEHOLDERS
 
 

@@ -171,7 +171,8 @@ class Meaning:
 NUMBERS = "^(tinyint|smallint|int|bigint|float|double|decimal.*)$"
 
 COUNTING = frozenset(
-    {"_tlocaltime", "_tprev_localtime", "_tnext_localtime", "_tgrpid", "_twduration", "_twrownum"}
+    {"_tlocaltime", "_tprev_localtime", "_tnext_localtime", "_tidlestart", "_tidleend"}
+    | {"_tgrpid", "_twduration", "_twrownum"}
 )
 """The placeholders that are numbers."""
 

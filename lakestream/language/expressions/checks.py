@@ -42,17 +42,26 @@ SLIDING_PLACEHOLDERS = frozenset({"_tprev_ts", "_tcurrent_ts", "_tnext_ts"})
 TIME_PLACEHOLDERS = frozenset({"_twstart", "_twend", *SLIDING_PLACEHOLDERS})
 """The placeholders that are instants."""
 PERIOD_PLACEHOLDERS = frozenset({"_tprev_localtime", "_tnext_localtime"})
-UNBUILT_PLACEHOLDERS = frozenset(
-    {"_tidlestart", "_tidleend", "_qstart", "_qend", "_qduration", "_trollup_tbcount"}
-)
+IDLE_PLACEHOLDERS = frozenset({"_tidlestart", "_tidleend"})
+CLOCK_PLACEHOLDERS = PERIOD_PLACEHOLDERS | IDLE_PLACEHOLDERS
+"""The placeholders that are instants of the wall clock, as nanoseconds."""
+PLACEHOLDERS = COMMON_PLACEHOLDERS | WINDOW_PLACEHOLDERS | SLIDING_PLACEHOLDERS | CLOCK_PLACEHOLDERS
+UNBUILT_PLACEHOLDERS = frozenset({"_qstart", "_qend", "_qduration", "_trollup_tbcount"})
 INNER_WINDOW_COLUMNS = frozenset({"_wstart", "_wend", "_wduration"})
 
 _OWNERS = {
     WINDOW_PLACEHOLDERS: "window triggers such as INTERVAL",
     SLIDING_PLACEHOLDERS: "SLIDING without INTERVAL",
     PERIOD_PLACEHOLDERS: "PERIOD",
+    IDLE_PLACEHOLDERS: "EVENT_TYPE(IDLE | RESUME)",
 }
-_BY_TRIGGER = {"SLIDING": SLIDING_PLACEHOLDERS, "PERIOD": PERIOD_PLACEHOLDERS}
+IDLE_TIMEOUT = "IDLE_TIMEOUT"
+"""What triggers a stream of groups that fall idle, in the place of a trigger's keyword."""
+_BY_TRIGGER = {
+    "SLIDING": SLIDING_PLACEHOLDERS,
+    "PERIOD": PERIOD_PLACEHOLDERS,
+    IDLE_TIMEOUT: IDLE_PLACEHOLDERS,
+}
 
 _NON_DETERMINISTIC = frozenset(
     {"rand", "random", "randn", "randstr", "uniform", "uuid", "gen_random_uuid", "shuffle", "today", "now"}
@@ -275,9 +284,8 @@ def check_row_expression(f: Fragment, clause: str) -> Fragment:
     _check_deterministic(f, tree)
     check_expression(f, clause)
     tree = in_spark(tree, Meaning(), f)
-    known = COMMON_PLACEHOLDERS | WINDOW_PLACEHOLDERS | SLIDING_PLACEHOLDERS | PERIOD_PLACEHOLDERS
     for column in _bare_columns(tree):
-        if column.name.lower() in known:
+        if column.name.lower() in PLACEHOLDERS:
             raise StatementError(
                 "PLACEHOLDER", f"{column.name} has no meaning in {clause}", place=place_in(f, column)
             )
@@ -431,6 +439,13 @@ def _check_trows(facts: StreamFacts, f: Fragment, mark: exp.Column | exp.Table) 
     if not facts.has_source:
         raise StatementError(
             "PLACEHOLDER", "%%trows needs a trigger table", hint="PERIOD(…) FROM table", place=place
+        )
+    if facts.trigger == IDLE_TIMEOUT:
+        raise StatementError(
+            "PLACEHOLDER",
+            "%%trows holds the rows of a window, IDLE and RESUME have none",
+            hint="FROM %%tbname, or the trigger table by its name",
+            place=place,
         )
     if facts.fires_at_open:
         raise StatementError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakestream.language.expressions.checks import StreamFacts, check_stream
+from lakestream.language.expressions.checks import IDLE_TIMEOUT, StreamFacts, check_stream
 from lakestream.language.expressions.parsing import given_name, parse_query, text_of
 from lakestream.language.model import (
     CLOCK,
@@ -21,6 +21,7 @@ from lakestream.language.model import (
     TagDefinition,
 )
 from lakestream.language.names import FreeNames, name_of_text
+from lakestream.language.tdengine.idle import idle_trigger
 from lakestream.language.tdengine.options import Options
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
     """Return the definition of a draft; raises StatementError and NotSupportedError."""
     _check_clauses(reader, draft)
     _check_notification(reader, draft)
+    idle = idle_trigger(reader, draft)
     labels = _name_results(draft)
     facts = StreamFacts(
-        trigger=draft.trigger.name,
+        trigger=IDLE_TIMEOUT if idle else draft.trigger.name,
         output=draft.output,
         partition_by=draft.partition_by,
         columns=draft.columns,
@@ -81,7 +83,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
     first, last = reader.words[0], reader.words[-1]
     return StreamDefinition(
         name=name,
-        trigger=draft.trigger.value,
+        trigger=idle or draft.trigger.value,
         source=draft.source or CLOCK,
         partition_by=draft.partition_by,
         options=replace(draft.options.values),

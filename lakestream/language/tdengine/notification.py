@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from lakestream.covered import redacted
 from lakestream.errors import did_you_mean
-from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, Notification
+from lakestream.language.model import IDLE, ON_TIME, RESUME, WINDOW_CLOSE, WINDOW_OPEN, Notification
 from lakestream.language.reading.literals import take_string
 from lakestream.language.reading.words import Kind
-from lakestream.language.tdengine.options import refuse_idle
+from lakestream.language.tdengine.idle import IDLE_EVENTS
 from lakestream.targets import read_target
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakestream.language.tdengine.draft import Draft
 
 MAX_TARGETS = 16
-_EVENTS = (WINDOW_OPEN, WINDOW_CLOSE, ON_TIME)
+_EVENTS = (WINDOW_OPEN, WINDOW_CLOSE, ON_TIME, IDLE, RESUME)
 _OPTIONS = ("NOTIFY_HISTORY", "ON_FAILURE_PAUSE")
 
 
@@ -99,7 +99,7 @@ def _urls(reader: Reader) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]
 
 
 def _events(reader: Reader, draft: Draft) -> tuple[str, ...]:
-    own = _own_events(draft)
+    own = (*_own_events(draft), *IDLE_EVENTS)
 
     def check(event: str) -> str:
         if event in own:
@@ -141,7 +141,6 @@ def _bars(
     while True:
         word = reader.take()
         name = word.text.upper()
-        refuse_idle(reader, word)
         if name not in known:
             hint = did_you_mean(word.text, known) or f"there are {', '.join(known)}"
             raise reader.error(codes[0], f"{word.text or 'nothing'} is not {what}", word=word, hint=hint)

@@ -6,8 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
-from lakestream.language.model import MICROS, WINDOW_CLOSE, WINDOW_OPEN, Duration, StreamOptions
-from lakestream.language.policies import Delayed, Exact, Follow, Ignore, OnClose, OnOpen, Refire
+from lakestream.language.expressions.checks import IDLE_TIMEOUT
+from lakestream.language.model import (
+    IDLE,
+    RESUME,
+    WINDOW_CLOSE,
+    WINDOW_OPEN,
+    Duration,
+    StreamOptions,
+)
+from lakestream.language.policies import ByArrival, Delayed, Exact, Follow, Ignore, OnClose, OnOpen, Refire
 from lakestream.language.reading.identifiers import take_table_name
 from lakestream.language.reading.literals import refuse_unit, take_duration, take_instant
 from lakestream.language.reading.words import Kind
@@ -20,13 +28,7 @@ if TYPE_CHECKING:
     from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.triggers import ReadTrigger
 
-_EVENT_TYPES = (WINDOW_OPEN, WINDOW_CLOSE)
-_MIN_DELAY = 3 * MICROS["s"]
-_SILENT = (
-    "PERIOD(1m) … AS SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS at, max(ts) AS newest FROM %%tbname "
-    "HAVING max(ts) < CAST(_tlocaltime / 1000000 AS TIMESTAMP) - 10m"
-)
-"""How a stream tells of groups that have been silent."""
+_EVENT_TYPES = (WINDOW_OPEN, WINDOW_CLOSE, IDLE, RESUME)
 
 
 @dataclass
@@ -78,18 +80,20 @@ def _option(reader: Reader, options: Options) -> None:
     _OPTIONS[name](reader, options, name)
 
 
-def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], None]:
-    """Return the reader of ``NAME(duration)`` for an option that takes these units."""
+def _duration(
+    units: str, least: Duration | None = None, most: Duration | None = None
+) -> Callable[[Reader, Options, str], None]:
+    """Return the reader of ``NAME(duration)`` for an option that takes these units, within bounds."""
+    bounds = [f"at least {least}"] * (least is not None) + [f"at most {most}"] * (most is not None)
 
     def read(reader: Reader, options: Options, name: str) -> None:
         reader.expect_symbol("(")
         duration, word = take_duration(reader, name)
         refuse_unit(reader, name, duration, units, word)
-        if duration.micros < least:
-            shown = f"{least // MICROS['s']}s"
-            raise reader.error(
-                "BAD_DURATION", f"{name}({duration}) is too short", word=word, hint=f"at least {shown}"
-            )
+        is_short = least is not None and duration.micros < least.micros
+        if is_short or (most is not None and duration.micros > most.micros):
+            wrong = f"{name}({duration}) is too {'short' if is_short else 'long'}"
+            raise reader.error("BAD_DURATION", wrong, word=word, hint=", ".join(bounds))
         reader.expect_symbol(")")
         options.durations[name] = duration
 
@@ -153,7 +157,6 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
     while True:
         word = reader.take()
         event = word.text.upper()
-        refuse_idle(reader, word)
         if event not in _EVENT_TYPES:
             hint = did_you_mean(word.text, _EVENT_TYPES)
             raise reader.error(
@@ -166,20 +169,14 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
     options.events = frozenset(events)
 
 
-_UNBUILT = {"IDLE_TIMEOUT": _SILENT, "NODELAY_CREATE_SUBTABLE": "a subtable is there with its first row"}
+_UNBUILT = {"NODELAY_CREATE_SUBTABLE": "a subtable is there with its first row"}
 """Options of TDengine that lakestream knows of and does not have, and what to write instead."""
-
-
-def refuse_idle(reader: Reader, word: Word) -> None:
-    """Refuse the events of groups that are silent, by their names."""
-    if word.text.upper() in ("IDLE", "RESUME"):
-        raise reader.unsupported(f"the event {word.text.upper()}", word=word, hint=_SILENT)
-
 
 _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "WATERMARK": _duration("buasmhdw"),
     "EXPIRED_TIME": _duration("asmhd"),
-    "MAX_DELAY": _duration("smhd", _MIN_DELAY),
+    "MAX_DELAY": _duration("smhd", Duration(3, "s")),
+    IDLE_TIMEOUT: _duration("asmhd", Duration(1, "s"), Duration(10, "d")),
     "FILL_HISTORY": _history,
     "FILL_HISTORY_FIRST": _history,
     "PRE_FILTER": _pre_filter,
@@ -204,6 +201,8 @@ def _emission(options: Options) -> Emission:
 def _late_policy(options: Options) -> LatePolicy:
     if "EXACT" in options.words:
         return Exact(options.follow)
+    if IDLE_TIMEOUT in options.words:
+        return ByArrival()
     policy = Ignore if "IGNORE_DISORDER" in options.words else Refire
     return policy(options.durations.get("EXPIRED_TIME"), "DELETE_RECALC" in options.words)
 
@@ -242,6 +241,7 @@ _WITHOUT_EFFECT = {
         "MAX_DELAY",
         "DELETE_RECALC",
         "EXACT",
+        IDLE_TIMEOUT,
     ),
     "SLIDING": ("EVENT_TYPE", "MAX_DELAY", "DELETE_RECALC"),
     "SESSION": ("IGNORE_NODATA_TRIGGER",),
@@ -249,13 +249,21 @@ _WITHOUT_EFFECT = {
     "EVENT_WINDOW": ("IGNORE_NODATA_TRIGGER",),
     "COUNT_WINDOW": ("IGNORE_NODATA_TRIGGER",),
 }
+_WITHOUT_EFFECT_IDLE = (
+    *("WATERMARK", "EXPIRED_TIME", "IGNORE_DISORDER", "DELETE_RECALC", "EXACT", "MAX_DELAY"),
+    *("FILL_HISTORY", "FILL_HISTORY_FIRST", "IGNORE_NODATA_TRIGGER", "DELETE_OUTPUT_TABLE"),
+)
+"""Options about windows and event time: of groups that fall idle only counts when rows come."""
 
 
 def _check_trigger(reader: Reader, options: Options, trigger: ReadTrigger) -> None:
-    for name in _WITHOUT_EFFECT.get(trigger.name, ()):
+    asks = IDLE_TIMEOUT in options.words or not options.events.isdisjoint((IDLE, RESUME))
+    is_idle = asks and trigger.name != "PERIOD"
+    what = IDLE_TIMEOUT if is_idle else trigger.name
+    for name in _WITHOUT_EFFECT_IDLE if is_idle else _WITHOUT_EFFECT.get(trigger.name, ()):
         if name in options.words:
             raise reader.error(
-                "OPTION_WITHOUT_EFFECT", f"{name} does not go with {trigger.name}", word=options.words[name]
+                "OPTION_WITHOUT_EFFECT", f"{name} does not go with {what}", word=options.words[name]
             )
     if trigger.name == "COUNT_WINDOW" and trigger.count_step != 1 and "DELETE_RECALC" in options.words:
         raise reader.error(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream import Lake
+from lakestream import Lake, Settings
 from lakestream.storage.sessions import session
 
 if TYPE_CHECKING:
@@ -32,3 +32,23 @@ def test_an_instant_of_the_clock_is_a_number(
             ("at", "TIMESTAMP"),
             ("n", "BIGINT"),
         ]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        "INTERVAL(1m) SLIDING(1m) FROM t NOTIFY('ws://localhost:9/n') ON (WINDOW_CLOSE)",
+        "SESSION(ts, 1m) FROM t INTO o AS SELECT _twstart AS since, _twend AS until, _twduration / 1000 AS n",
+        "SLIDING(1m) FROM t STREAM_OPTIONS(IDLE_TIMEOUT(5m) | EVENT_TYPE(IDLE)) INTO o AS SELECT now AS at",
+    ],
+)
+def test_expressions_of_the_window_alone_are_plain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    def refused() -> None:
+        raise AssertionError("Spark is asked")
+
+    monkeypatch.setattr(session, "spark_session", refused)
+    with Lake(tmp_path / "lake", settings=Settings(notify_hosts=("localhost",))) as lake:
+        lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+        lake.sql(f"CREATE STREAM s {stream}")

@@ -10,6 +10,7 @@ from lakestream.language.model import (
     Duration,
     EventTrigger,
     Fragment,
+    IdleTrigger,
     IntervalTrigger,
     LatestTrigger,
     PeriodTrigger,
@@ -28,6 +29,7 @@ INTERVAL, SLIDING = IntervalTrigger(TEN, NONE, Duration(5, "s")), SlidingTrigger
 PERIOD, SESSION = PeriodTrigger(TEN, NONE), SessionTrigger("ts", TEN)
 STATE, EVENT, COUNT = StateTrigger(ONE), EventTrigger(ONE, OTHER), CountTrigger(3, 3, (ONE, OTHER))
 SLIDE, SPAN, LATEST = SlideTrigger(TEN, NONE, ONE), SpanTrigger(ONE, OTHER), LatestTrigger(3, 3)
+IDLE = IdleTrigger(TEN, ("IDLE",), STATE)
 BOUNDED = BoundedSessionTrigger(TEN, TEN)
 
 QUESTIONS = (
@@ -38,6 +40,7 @@ QUESTIONS = (
     "counts_rows",
     "is_each_row",
     "is_cut_by_rows",
+    "counts_what_is_written",
 )
 
 
@@ -46,7 +49,8 @@ QUESTIONS = (
     [
         (INTERVAL, set()),
         (SLIDING, {"is_of_instants"}),
-        (PERIOD, {"is_periodic"}),
+        (PERIOD, {"is_periodic", "counts_what_is_written"}),
+        (IDLE, {"counts_what_is_written"}),
         (SESSION, {"is_session", "is_cut_by_rows"}),
         (STATE, {"is_of_states", "is_cut_by_rows"}),
         (EVENT, {"is_cut_by_rows"}),
@@ -68,6 +72,7 @@ def test_what_kind_a_trigger_is(trigger: Trigger, answers: set[str]) -> None:
         (INTERVAL, []),
         (SESSION, []),
         (STATE, [ONE]),
+        (IDLE, [ONE]),
         (EVENT, [ONE, OTHER]),
         (COUNT, [ONE, OTHER]),
         (SLIDE, [ONE]),
@@ -90,6 +95,7 @@ def test_what_a_trigger_looks_at_in_a_row(trigger: Trigger, fragments: list[Frag
         (EVENT, True, True),
         (SLIDING, False, False),
         (PERIOD, False, False),
+        (IDLE, False, False),
         (CountTrigger(3, 1), True, True),
         (CountTrigger(3, 3), False, True),
         (CountTrigger(3, 2), False, True),
@@ -112,7 +118,14 @@ def test_late_rows_make_windows_fire_again(
         (SlidingTrigger(Duration(5, "b"), NONE), 1),
         (SESSION, 1_000_000),
         (PERIOD, 1_000_000),
+        (IDLE, 1_000_000),
     ],
 )
 def test_how_far_windows_lie_apart(trigger: Trigger, step: int) -> None:
     assert kinds.step_us(trigger) == step
+
+
+def test_the_events_of_idle_groups_compute_and_are_told_under_the_trigger_that_is_named() -> None:
+    assert kinds.idle_events(IDLE) == ("IDLE",)
+    assert kinds.idle_events(STATE) == ()
+    assert kinds.type_in_messages(IDLE) == "State"

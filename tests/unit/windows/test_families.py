@@ -8,6 +8,7 @@ import pytest
 
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.grid.family import Grid
+from lakestream.engine.windows.idle.family import Idle
 from lakestream.engine.windows.once.family import FireOnce
 from lakestream.engine.windows.periodic import Periodic
 from lakestream.engine.windows.rows.family import RowWindows
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 EVENT_TIME = "TIMESTAMP = 'ts'"
 EXACT = f"{EVENT_TIME}, EXACT = 'true'"
 TUMBLING = "TUMBLINGWINDOW(ss, 10)"
+
+
+def silences(trigger: str) -> Stream:
+    """Return a stream of groups that fall idle, which names a trigger besides."""
+    told = "STREAM_OPTIONS(IDLE_TIMEOUT(5s)) NOTIFY('ws://h:1/n') ON (IDLE)"
+    return stream(f"CREATE STREAM s {trigger} FROM m PARTITION BY tbname {told}")
+
+
 EVENTS = "EVENT_WINDOW(START WITH v > 1 END WITH v < 1)"
 
 
@@ -34,6 +43,8 @@ EVENTS = "EVENT_WINDOW(START WITH v > 1 END WITH v < 1)"
         (new(EVENTS), RowWindows),
         (new("COUNT_WINDOW(3, 1)"), RowWindows),
         (new("PERIOD(10s)"), Periodic),
+        (silences("SESSION(ts, 5s)"), Idle),
+        (silences("INTERVAL(10s) SLIDING(10s)"), Idle),
         (classic("INTERVAL(10s)"), Grid),
         (classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), Grid),
         (classic("SESSION(ts, 5s)"), RowWindows),
@@ -61,6 +72,7 @@ def test_a_stream_is_of_the_family_of_its_windows(stream: Stream, family: type[F
         (RowWindows, {"reads_rows", "recalculates", "follows_history"}),
         (FireOnce, {"isolates", "flushes", "assigns_rows", "judges_commits"}),
         (Periodic, {"divides", "judges_commits", "follows_history"}),
+        (Idle, {"divides", "closes_with_rows"}),
     ],
 )
 def test_what_is_so_for_a_family(family: type[Family], facts: set[str]) -> None:
@@ -73,6 +85,7 @@ def test_what_is_so_for_a_family(family: type[Family], facts: set[str]) -> None:
         "divides",
         "judges_commits",
         "follows_history",
+        "closes_with_rows",
     }
     assert {name for name in known if getattr(family, name)} == facts
 
@@ -87,6 +100,7 @@ def test_what_is_so_for_a_family(family: type[Family], facts: set[str]) -> None:
         (new("COUNT_WINDOW(3)", "EXACT"), False),
         (new("SLIDING(10s)"), True),
         (new("PERIOD(10s)"), True),
+        (silences("COUNT_WINDOW(3)"), True),
         (new("SESSION(ts, 5s)", "IGNORE_DISORDER"), True),
         (classic("SESSION(ts, 5s)"), True),
         (classic("SESSION(ts, 5s)", "IGNORE EXPIRED 0"), False),
@@ -137,6 +151,7 @@ AT_ONCE = classic("INTERVAL(10s)", "TRIGGER AT_ONCE IGNORE UPDATE 0")
         (new("SESSION(ts, 5s)", "EXACT"), 3, False, True),
         (new("COUNT_WINDOW(3)"), 1, True, False),
         (new("PERIOD(10s)"), 0, True, False),
+        (silences("SESSION(ts, 5s)"), 0, True, False),
         (ekuiper(TUMBLING), 0, True, False),
         (ekuiper(TUMBLING, EXACT), 3, False, True),
     ],

@@ -1,0 +1,1 @@
+"""Groups that fall idle, and are heard of again."""
