@@ -145,15 +145,16 @@ class Cursors:
         self._forget([closed.name] if closed.name else [*self._open])
 
     def end_transaction(self) -> None:
-        """End the cursors that live no longer than their transaction."""
-        self._forget([name for name, (declared, _) in self._open.items() if not declared.is_held])
+        """End the cursors, and portals, that live no longer than their transaction."""
+        held = {name for name, (declared, _) in self._open.items() if declared.is_held}
+        self._forget([name for name in {*self._open, *self._connection.portals} if name not in held])
 
     def _forget(self, names: list[str]) -> None:
         for name in names:
-            del self._open[name]
+            self._open.pop(name, None)
             self._connection.portals.pop(name, None)
 
     def _require(self, name: str) -> None:
-        # A client may also close it as a portal.
-        if name not in self._open or name not in self._connection.portals:
+        # One that was bound as a portal is a cursor, too; one that was declared may be closed as a portal.
+        if name not in self._connection.portals:
             raise refusal("34000", f'there is no cursor "{name}"')

@@ -18,7 +18,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from lakestream.language.common.dialect import SparkFunctions, TDengine
 from lakestream.language.common.spark_parser import ShortIntervals
 from lakestream.language.common.templates import made, put_in_place
-from lakestream.server.postgres.catalog import OIDS, as_named, elements
+from lakestream.server.postgres.catalog.queries import OIDS, as_named, elements
 from lakestream.server.postgres.failing import refusal
 from lakestream.server.postgres.lengths import is_of_pairs, is_plain, length
 from lakestream.server.postgres.wording import NAMED, parameters_named
@@ -184,6 +184,7 @@ _NAMED_NUMBERS = {
     "date": 1082,
     "timestamp": 1184,
     "decimal": 1700,
+    "oid": 26,
 }
 
 

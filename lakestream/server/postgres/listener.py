@@ -20,7 +20,7 @@ from lakestream.errors import LakestreamError
 from lakestream.lake import workspace_of
 from lakestream.server.api.asking import Asker
 from lakestream.server.api.permits import ANYONE
-from lakestream.server.postgres.catalog import VERSION
+from lakestream.server.postgres.catalog.tables import VERSION
 from lakestream.server.postgres.copying import (
     MOST_BYTES,
     CopyIn,

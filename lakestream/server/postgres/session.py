@@ -20,13 +20,16 @@ from lakestream.lake import statements_of, workspace_of
 from lakestream.language import model, parse_script
 from lakestream.server.api.asking import permit, run_permitted, run_statements
 from lakestream.server.api.guard import RequestRefused
-from lakestream.server.postgres.catalog import VERSION, Catalog, State, Visit, is_about_catalog, parsed, seen
+from lakestream.server.postgres.catalog.answers import Catalog, State
+from lakestream.server.postgres.catalog.queries import is_about_catalog, parsed
+from lakestream.server.postgres.catalog.relations import columns_told
+from lakestream.server.postgres.catalog.tables import VERSION, Visit, seen
 from lakestream.server.postgres.copying import CopyIn, copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import placed, problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words, types_told
 from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
-from lakestream.server.postgres.values import numbering, told_rows
+from lakestream.server.postgres.values import told_rows
 from lakestream.server.postgres.wording import (
     filled,
     in_plain_words,
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     from lakestream.engine.base.result import Result
     from lakestream.lake import Lake
     from lakestream.server.api.asking import Asker, Service
-    from lakestream.server.postgres.catalog import Seen
+    from lakestream.server.postgres.catalog.tables import Seen
     from lakestream.server.postgres.settings import Change, SessionSettings
     from lakestream.server.postgres.wording import Value
 
@@ -165,7 +168,11 @@ class LakeSession(BaseSession):
             return own
         count = parameters(text)
         given = [*param_oids, *[None] * count][:count]
-        known = await self._types_told(text, given)
+        tree = parsed(text)
+        if tree is not None and is_about_catalog(tree):
+            known: Mapping[int, int] = types_told(text, columns_told())
+        else:
+            known = await self._types_told(text, given)
         kinds = [kind or known.get(number, TEXT) for number, kind in enumerate(given, 1)]
         if copy_statement(text) is not None:
             raise refusal(
@@ -177,7 +184,6 @@ class LakeSession(BaseSession):
         asked = cursor_statement(text)
         if asked is not None:
             return self._of_cursor(asked, text, kinds)
-        tree = parsed(text)
         if tree is not None and is_about_catalog(tree):
             return Prepared(text, kinds, self._ask_catalog, has_rows=True)
         asks = partial(self._ask_lake, written=sql)
@@ -403,8 +409,7 @@ class LakeSession(BaseSession):
         assert self._cursors is not None
         state = State(self.database, before, self._cursors.rows())
         async with self._limited():
-            columns, rows = told_rows(await self._catalog.ask(tree, state, found))
-            answer = Answer([numbering(column) for column in columns], rows)
+            answer = Answer(*told_rows(await self._catalog.ask(tree, state, found)))
         self._set(changed)
         return answer
 

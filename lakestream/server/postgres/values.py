@@ -24,7 +24,7 @@ _SCALARS: tuple[tuple[Callable[[pa.DataType], bool], int], ...] = (
     (kinds.is_int32, pg.INT4),
     (kinds.is_uint16, pg.INT4),
     (kinds.is_int64, pg.INT8),
-    (kinds.is_uint32, pg.INT8),
+    (kinds.is_uint32, pg.OID),
     (kinds.is_uint64, pg.NUMERIC),
     (kinds.is_decimal, pg.NUMERIC),
     (kinds.is_float16, pg.FLOAT4),
@@ -69,9 +69,3 @@ def told_rows(table: pa.Table) -> tuple[list[ResultColumn], list[tuple[Any, ...]
         columns.append(ResultColumn(field.name, number))
         values.append(found)
     return columns, list(zip(*values, strict=True))
-
-
-def numbering(column: ResultColumn) -> ResultColumn:
-    """Return a column of system tables, in which arrays of numbers are those of types."""
-    is_list = column.oid in (ARRAY_OID[pg.INT4], ARRAY_OID[pg.INT8])
-    return ResultColumn(column.name, ARRAY_OID[pg.OID]) if is_list else column

@@ -15,7 +15,7 @@ from pg_mimic import types as pg
 from lakestream.errors import LakestreamError
 from lakestream.language import parse_script
 from lakestream.server.api.permits import is_about_queries
-from lakestream.server.postgres.catalog import parsed
+from lakestream.server.postgres.catalog.queries import parsed
 from lakestream.server.postgres.copying import Form, copy_statement
 from lakestream.server.postgres.forms import in_lakes_words
 from lakestream.server.postgres.wording import parameters, split, with_plain_texts, worded

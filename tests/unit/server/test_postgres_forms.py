@@ -6,7 +6,7 @@ import pytest
 from pg_mimic import PgError
 
 from lakestream.language import parse_script
-from lakestream.server.postgres.catalog import parsed
+from lakestream.server.postgres.catalog.queries import parsed
 from lakestream.server.postgres.forms import in_lakes_words, types_told
 from lakestream.server.postgres.wording import filled
 

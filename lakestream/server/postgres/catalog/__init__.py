@@ -1,0 +1,1 @@
+"""PostgreSQL's system tables, which its clients ask for databases, tables and columns."""
