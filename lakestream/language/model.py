@@ -12,9 +12,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Self
 
 from lakestream.language.policies import OnClose, Refire
-from lakestream.language.quoting import quoted
+from lakestream.language.quoting import literal, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakestream.errors import Place
     from lakestream.language.policies import Emission, LatePolicy
 
@@ -260,11 +262,36 @@ class TrueFor:
 
 
 @dataclass(frozen=True)
-class StateTrigger:
-    """``STATE_WINDOW(expression) [TRUE_FOR(…)]``: runs of equal values."""
+class StateRule:
+    """``[EXTEND(0|1|2)] [ZEROTH_STATE(value, …)]``: how far windows reach, and which give nothing.
 
-    state: Fragment
+    ``extend`` 1: a window ends just before the next one begins; 2: it begins just behind the last one's end.
+    ``zeroth`` has a value for each of the states, None for one that is not asked.
+    """
+
+    extend: int = 0
+    zeroth: tuple[int | bool | str | None, ...] = ()
+
+    def __str__(self) -> str:
+        """Return it as it is written, with a blank before each clause."""
+        listed = ", ".join("NO_ZEROTH" if value is None else literal(value) for value in self.zeroth)
+        extend = f" EXTEND({self.extend})" if self.extend else ""
+        return extend + (f" ZEROTH_STATE({listed})" if listed else "")
+
+    def is_zeroth(self, states: Sequence[str]) -> str | None:
+        """Return SQL of whether states, SQL of none that is NULL, are the zeroth; None where none is."""
+        asked = zip(states, self.zeroth, strict=True) if self.zeroth else ()
+        parts = [f"{state} = {literal(value)}" for state, value in asked if value is not None]
+        return " AND ".join(parts) or None
+
+
+@dataclass(frozen=True)
+class StateTrigger:
+    """``STATE_WINDOW(expression, …) [EXTEND(…)] [ZEROTH_STATE(…)] [TRUE_FOR(…)]``: runs of equal values."""
+
+    states: tuple[Fragment, ...]
     true_for: TrueFor | None = None
+    rule: StateRule = StateRule()
 
 
 @dataclass(frozen=True)

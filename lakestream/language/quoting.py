@@ -27,6 +27,17 @@ def quoted_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def literal(value: int | bool | str) -> str:
+    """Return a value as a literal of Spark SQL and of lakestream's statements.
+
+    >>> literal(True), literal(-1), literal("a")
+    ('TRUE', '-1', "'a'")
+    """
+    if isinstance(value, bool):
+        return str(value).upper()
+    return quoted_text(value) if isinstance(value, str) else str(value)
+
+
 def quoted_path(*names: str) -> str:
     """Return names one within another, as Spark SQL takes them.
 

@@ -10,10 +10,10 @@ after the last row, and are numbered by ``low``: of those that begin at one inst
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakestream.language.model import CountTrigger, SessionTrigger, StateTrigger
+from lakestream.language.model import CountTrigger, SessionTrigger, StateRule, StateTrigger
 from lakestream.triggers.grid import Grid
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DETAILS = ("opens_with", "closes_with")
 """What the events of a window carry, as JSON objects: columns of the windows of a cut that ``emits``."""
 
-_NEXT = "lead(low) OVER (PARTITION BY gid ORDER BY run)"
-"""SQL of where the next window of a group begins, over windows (gid, run, low)."""
+_BESIDE = "OVER (PARTITION BY gid ORDER BY run)"
+"""SQL of the windows of a group in order, over windows (gid, run)."""
 
 NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts, 0L AS safe WHERE false"
 """SQL of the seeds of a cut that begins with nothing open."""
@@ -70,21 +70,23 @@ class Cut(ABC):
         """
 
     def sql(self, rows: str, seeds: str) -> str:
-        """Return the SQL of all windows: gid, low, high and behind BIGINT, closed, shows and counts BOOLEAN.
+        """Return the SQL of all windows: gid, low, high, behind BIGINT, closed, shows, fires, counts BOOLEAN.
 
         ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_mark BIGINT µs, _ls_x1, …), ``seeds`` of
         (gid, counted BIGINT, starts ARRAY<BIGINT>, safe BIGINT µs): what the open windows of a counting cut
         have had up to ``safe``: no row up to there is counted again. A window has closed when
         the row that closes it is not beyond the group's watermark.
         ``behind`` is how many rows were counted since the window began (NULL where nothing is counted),
-        ``shows`` whether the window may be computed before it closes, ``counts`` whether it may at all.
+        ``shows`` whether the window may be computed before it closes, ``counts`` whether it may when it
+        closes, ``fires`` whether it ever may.
         """
         del seeds
         first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
-        looked_at = f", {self.looked_at}" if self.emits and self.looked_at else ""
+        looked_at = self.looked_at if self.emits else ""
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
-            f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark, count(*) AS held{looked_at} "
+            f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark, "
+            f"count(*) AS held{self.told}{looked_at} "
             f"FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
         details = f", {', '.join(DETAILS)}" if self.emits else ""
@@ -92,11 +94,16 @@ class Cut(ABC):
         if self.ends_by_row:
             closed, shows = "ended AND high - 1 <= mark", "ended"
         return (
-            f"SELECT gid, low, high, {closed} AS closed, {shows} AS shows, "
+            f"SELECT gid, low, high, {closed} AS closed, {shows} AS shows, {self.fires} AS fires, "
             f"CAST(NULL AS BIGINT) AS behind, {self.lasts} AS counts{details} "
-            f"FROM (SELECT *, {_NEXT} AS next{self.details()} FROM ({windows})) "
+            f"FROM (SELECT *, lead(low) {_BESIDE} AS next{self.details()} FROM ({windows})) "
             f"WHERE next IS NULL OR next > low"
         )
+
+    fires = "true"
+    """SQL of whether a window ever fires, over windows (what ``told`` names)."""
+    told = ""
+    """Aggregates over a window's rows that :attr:`fires` needs."""
 
     looked_at = ""
     """Aggregates over a window's rows that :meth:`details` need."""
@@ -117,8 +124,9 @@ class Cut(ABC):
 
     @property
     def lasts(self) -> str:
-        """SQL of whether a window is what TRUE_FOR asks for, over windows (low, high, held: its rows)."""
-        return self.true_for.holds("high - 1 - low", "held") if self.true_for is not None else "true"
+        """SQL of whether a window may fire, by TRUE_FOR too, over windows (low, high, held: its rows)."""
+        lasts = self.true_for.holds("high - 1 - low", "held") if self.true_for is not None else "true"
+        return lasts if self.fires == "true" else f"{lasts} AND {self.fires}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -178,26 +186,86 @@ class SessionCut(Cut):
 
 @dataclass(frozen=True)
 class StateCut(Cut):
-    """Runs of equal x1; NULL between equal values is part of the run, elsewhere of none."""
+    """Runs of equal x1, x2, …, all of which are not NULL; other rows lie between two states.
+
+    Such a row belongs to a run that goes on behind it. Runs of the zeroth state never fire.
+    """
+
+    rule: StateRule = field(default_factory=StateRule)
 
     looks_inside = True
-    looked_at = "any_value(_ls_x1) FILTER (WHERE _ls_x1 IS NOT NULL) AS state"
+
+    @property
+    def told(self) -> str:  # type: ignore[override]
+        """Whether the state of a window is not the zeroth."""
+        return ", bool_or(_ls_fires) AS may_fire" if self.rule.is_zeroth(self.columns) else ""
+
+    @property
+    def fires(self) -> str:  # type: ignore[override]
+        """Whether a window is not of the zeroth state."""
+        return "may_fire" if self.told else "true"
+
+    @property
+    def looked_at(self) -> str:  # type: ignore[override]
+        """The state of a window, as JSON where it has several."""
+        values = [f"any_value({name}) FILTER (WHERE {self._is_stated})" for name in self.columns]
+        return f", {values[0] if len(values) == 1 else _json_list(values)} AS state"
 
     def details(self) -> str:
         """Return the states before and after the border."""
-        beside = "(state) OVER (PARTITION BY gid ORDER BY run)"
-        opening = _json(prevState=f"lag{beside}", curState="state")
-        return self._details(opening, _json(curState="state", nextState=f"lead{beside}"))
+        beside = f"(state) {_BESIDE}"
+        write = _json if len(self.columns) == 1 else _json_of_lists
+        opening = write(prevState=f"lag{beside}", curState="state")
+        return self._details(opening, write(curState="state", nextState=f"lead{beside}"))
+
+    @property
+    def _is_stated(self) -> str:
+        return " AND ".join(f"{name} IS NOT NULL" for name in self.columns)
 
     def runs_sql(self, rows: str) -> str:
-        """Return the SQL of the rows with their runs."""
-        found = (
-            f"SELECT *, lag(_ls_x1) IGNORE NULLS {self.by_order} AS _ls_last, "
-            f"lead(_ls_x1) IGNORE NULLS {self.by_order} AS _ls_next, {self.tied} FROM ({rows})"
+        """Return the SQL of the rows with their runs, which are numbered by the changes up to them."""
+        states = [f"_ls_s{number}" for number, _ in enumerate(self.columns, 1)]
+        lasts, nexts = [f"{name}_last" for name in states], [f"{name}_next" for name in states]
+        value = "{0}" if len(states) == 1 else f"CASE WHEN {self._is_stated} THEN {{0}} END"
+        stated = ", ".join(
+            f"{value.format(column)} AS {name}" for column, name in zip(self.columns, states, strict=True)
         )
-        return self._runs(
-            found, "_ls_x1 <> _ls_last", inside="(_ls_x1 IS NOT NULL OR coalesce(_ls_last = _ls_next, false))"
+        around = ", ".join(
+            f"lag({name}) IGNORE NULLS {self.by_order} AS {last}, "
+            f"lead({name}) IGNORE NULLS {self.by_order} AS {following}"
+            for name, last, following in zip(states, lasts, nexts, strict=True)
         )
+        found = f"SELECT *, {around}, {self.tied} FROM (SELECT *, {stated} FROM ({rows}))"
+        changes = _differ(lasts, nexts)
+        has_state = f"{states[0]} IS NOT NULL"
+        begins = _differ(lasts, states)
+        number = f"count_if({begins}) {self.so_far}"
+        inside = f"{has_state} OR NOT coalesce({changes}, true)"
+        is_zeroth = self.rule.is_zeroth(states)
+        fires = f", coalesce(NOT ({is_zeroth}), false) AS _ls_fires" if is_zeroth else ""
+        return (
+            f"SELECT *, CASE WHEN {inside} THEN {number} END AS _ls_run, false AS _ls_ends, "
+            f"0L AS _ls_count{fires} FROM ({found})"
+        )
+
+
+def _differ(some: Sequence[str], others: Sequence[str]) -> str:
+    """Return SQL of whether states differ; NULL where one of them is none."""
+    return " OR ".join(f"{one} <> {other}" for one, other in zip(some, others, strict=True))
+
+
+def _json_list(values: Sequence[str]) -> str:
+    """Return SQL of a JSON array of values, each of a type of its own; NULL where these are."""
+    # Of {"a":value} what stands between the colon and the bracket.
+    written = [f"to_json(named_struct('a', {value}))" for value in values]
+    parts = ", ',', ".join(f"substring({sql}, 6, length({sql}) - 6)" for sql in written)
+    return f"CASE WHEN {values[0]} IS NOT NULL THEN concat('[', {parts}, ']') END"
+
+
+def _json_of_lists(**fields: str) -> str:
+    """Return SQL of a JSON object with a field of each SQL of JSON."""
+    listed = ", ',', ".join(f"'\"{name}\":', coalesce({sql}, 'null')" for name, sql in fields.items())
+    return f"concat('{{', {listed}, '}}')"
 
 
 @dataclass(frozen=True)
@@ -209,7 +277,9 @@ class EventCut(Cut):
 
     looks_inside = True
     ends_by_row = True
-    looked_at = "min_by(_ls_x3, struct(_ls_n)) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
+    looked_at = (
+        ", min_by(_ls_x3, struct(_ls_n)) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
+    )
 
     def details(self) -> str:
         """Return the values that met the conditions."""
@@ -294,7 +364,7 @@ class CountCut(Cut):
         )
         return (
             f"SELECT b.gid, b.low, coalesce(e.ts, greatest(t.newest, b.low)) + 1 AS high, "
-            f"coalesce(e.ts <= t.mark, false) AS closed, true AS shows, "
+            f"coalesce(e.ts <= t.mark, false) AS closed, true AS shows, true AS fires, "
             f"t.total - b.rank AS behind{self.details()} "
             f"FROM ({starts}) b JOIN ({totals}) t ON t.gid = b.gid "
             f"LEFT JOIN ({ranked}) e ON e.gid = b.gid AND e.rank = b.rank + {self.count - 1}"
@@ -352,5 +422,6 @@ def cut_of(
         return SessionCut(gap=trigger.gap.micros, emits=emits)
     if isinstance(trigger, CountTrigger):
         return CountCut(listed, emits=emits, count=trigger.count, step=trigger.step)
-    kind = StateCut if isinstance(trigger, StateTrigger) else EventCut
-    return kind(listed, trigger.true_for, emits, tuple(ties))
+    if isinstance(trigger, StateTrigger):
+        return StateCut(listed, trigger.true_for, emits, tuple(ties), trigger.rule)
+    return EventCut(listed, trigger.true_for, emits, tuple(ties))

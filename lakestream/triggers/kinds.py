@@ -54,7 +54,7 @@ def fragments_of(trigger: Trigger) -> list[Fragment]:
     """Return what a trigger looks at in a row, as written."""
     trigger = _named(trigger)
     if isinstance(trigger, StateTrigger):
-        return [trigger.state]
+        return [*trigger.states]
     if isinstance(trigger, EventTrigger):
         return [trigger.start, trigger.end]
     if isinstance(trigger, CountTrigger):
@@ -99,6 +99,13 @@ def is_session(trigger: Trigger) -> bool:
 def is_of_states(trigger: Trigger) -> bool:
     """Return whether windows go on while a state lasts."""
     return isinstance(trigger, StateTrigger)
+
+
+def zeroth_of(trigger: Trigger) -> tuple[int | bool | str | None, ...]:
+    """Return for each state of a trigger the value whose windows give nothing, None for none."""
+    if not isinstance(trigger, StateTrigger):
+        return ()
+    return trigger.rule.zeroth or (None,) * len(trigger.states)
 
 
 def counts_rows(trigger: Trigger) -> bool:

@@ -91,6 +91,7 @@ OF_MEANING = (
     "TAGS_WITHOUT_GROUPS",
     "TAG_WITHOUT_PARTITION",
     "VALUE_COUNT",
+    "ZEROTH_STATE",
 )
 """How an error begins that refuses a sentence which was read to its end: which clauses go together is no
 question of the rules."""

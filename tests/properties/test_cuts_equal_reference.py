@@ -13,25 +13,30 @@ from tests.reference import cut
 from tests.tiers import by_spark, leaving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from tests.properties.meters import Row
+    from tests.properties.meters import Windows
 
 pytestmark = [pytest.mark.spark]
 
-KINDS: dict[str, tuple[str, Callable[[Sequence[Row]], list[list[Row]]]]] = {
-    "session": ("SESSION(ts, 4s)", lambda rows: cut.sessions(rows, 4)),
-    "state": ("STATE_WINDOW(v)", cut.states),
-    "long-state": ("STATE_WINDOW(v) TRUE_FOR(3s)", lambda rows: cut.states(rows, 3)),
+KINDS: dict[str, tuple[str, Windows]] = {
+    "session": ("SESSION(ts, 4s)", lambda rows: from_first_to_last(cut.sessions(rows, 4))),
+    "state": ("STATE_WINDOW(v)", lambda rows: from_first_to_last(cut.states(rows))),
+    "long-state": ("STATE_WINDOW(v) TRUE_FOR(3s)", lambda rows: from_first_to_last(cut.states(rows, 3))),
+    "several-states": (
+        "STATE_WINDOW(v, v % 2) ZEROTH_STATE(2, NO_ZEROTH) TRUE_FOR(3s)",
+        lambda rows: from_first_to_last([w for w in cut.states(rows, 3) if w[0][1] != 2]),
+    ),
     "event": (
         "EVENT_WINDOW(START WITH v >= 2 END WITH v = 0)",
-        lambda rows: cut.events(rows, lambda v: v is not None and v >= 2, lambda v: v == 0),
+        lambda rows: from_first_to_last(
+            cut.events(rows, lambda v: v is not None and v >= 2, lambda v: v == 0)
+        ),
     ),
-    "count": ("COUNT_WINDOW(3)", lambda rows: cut.counts(rows, 3, 3)),
-    "sliding-count": ("COUNT_WINDOW(4, 2)", lambda rows: cut.counts(rows, 4, 2)),
+    "count": ("COUNT_WINDOW(3)", lambda rows: from_first_to_last(cut.counts(rows, 3, 3))),
+    "sliding-count": ("COUNT_WINDOW(4, 2)", lambda rows: from_first_to_last(cut.counts(rows, 4, 2))),
 }
 WATERMARK = 5
 
@@ -43,7 +48,7 @@ def _world(folder: Path, spark: SparkSession, kind: str, options: str, transport
         spark,
         f"CREATE STREAM s {clause} FROM meters PARTITION BY tbname STREAM_OPTIONS({options}) "
         "INTO o AS SELECT _twstart AS ws, _twend AS we, count(*) AS n, sum(v) AS total FROM %%trows",
-        lambda rows: from_first_to_last(windows(rows)),
+        windows,
         transport,
         watermark=WATERMARK if "WATERMARK(5s)" in options else 0,
     )
@@ -139,5 +144,5 @@ def test_expired_rows_cut_nothing(tmp_path: Path, spark: SparkSession, kind: str
     expected = []
     for name, rows in taken.items():
         cut_rows = [(second, rows[second]) for second in sorted(rows) if second <= max(rows) - WATERMARK]
-        expected += [(name, low, high) for low, high, _ in from_first_to_last(KINDS[kind][1](cut_rows))]
+        expected += [(name, low, high) for low, high, _ in KINDS[kind][1](cut_rows)]
     assert world.windows() == sorted(expected)

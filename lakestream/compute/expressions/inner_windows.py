@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates, call
-from lakestream.compute.expressions.levels import HIGH, LOW, STATE, Levels, N, in_order, raw
+from lakestream.compute.expressions.levels import HIGH, LOW, Levels, N, in_order, raw, states_of
 from lakestream.compute.expressions.row_calls import hide
 from lakestream.compute.expressions.slice_limits import SliceLimits
 from lakestream.compute.expressions.window_cuts import WindowCut, window_bounds
@@ -155,7 +155,7 @@ class _Rewriter:
             first, last = (f"{name}({quoted(self.rows.time)})" for name in ("min", "max"))
         else:
             first, last = self._bounds(N)
-        bounds = {LOW: first, HIGH: last}
+        bounds = {} if self._reaches else {LOW: first, HIGH: last}
         placed = {
             name: raw(text) if self.grid is not None else self.levels.over(text, keys=inside, order=[])
             for name, text in bounds.items()
@@ -225,7 +225,7 @@ class _Rewriter:
         for name in self._of_window:
             named[name] = exp.column(name)
             groups.append(exp.column(name))
-        if self.window is not None and self.grid is None:
+        if self.window is not None and self.grid is None and not self._reaches:
             time = exp.column(self.rows.time, quoted=True)
             named |= {LOW: exp.Min(this=time), HIGH: exp.Max(this=time.copy())}
         for number, name in results.items():
@@ -247,21 +247,28 @@ class _Rewriter:
         """The columns of the rows that are one and the same in a window."""
         if self.clause is None:
             return []
-        state = [STATE] if self.clause.kind == "STATE_WINDOW" else []
-        return [N, *state, *([LOW, HIGH] if self._bounds_inside else [])]
+        assert self.window is not None  # has a clause
+        return [N, *states_of(self.window), *([LOW, HIGH] if self._bounds_inside or self._reaches else [])]
+
+    @property
+    def _reaches(self) -> bool:
+        """Whether rows know the bounds of their window, which are others than those of its rows (EXTEND)."""
+        return self.clause is not None and self.clause.rule.extend != 0
 
     def _having(self) -> list[exp.Expr]:
         having = self.select.args.get("having")
         conditions = [self._inside(having.this)] if having is not None else []
         if self.clause is not None and self.clause.least is not None:
             lasts = f"max({self.levels.micros}) - min({self.levels.micros})"
+            if self._reaches:
+                lasts = f"unix_micros({HIGH}) - unix_micros({LOW})"
             conditions.append(raw(self.clause.least.holds(lasts, "count(*)")))
         return conditions
 
     def _inside(self, node: exp.Expr) -> exp.Expr:
         """Return an expression of the select as one over the rows of a window."""
         time = exp.column(self.rows.time, quoted=True)
-        if self.grid is not None:
+        if self.grid is not None or self._reaches:
             return self._with_bounds(node.copy(), exp.column(LOW), exp.column(HIGH))
         return self._with_bounds(node.copy(), exp.Min(this=time), exp.Max(this=time.copy()))
 
@@ -287,11 +294,11 @@ class _Rewriter:
         lasts = exp.Sub(this=call("unix_micros", high.copy()), expression=call("unix_micros", low.copy()))
         duration = exp.IntDiv(this=exp.paren(lasts, copy=False), expression=exp.Literal.number("1000L"))
         meant = {"_wstart": low, "_wend": high, "_wduration": exp.paren(duration, copy=False)}
-        state = self.window.expressions[0] if self.window.args["kind"] == "STATE_WINDOW" else None
+        states = {node: name for name, node in states_of(self.window).items()}
 
         def replaced(part: exp.Expr) -> exp.Expr:
-            if state is not None and part == state:
-                return exp.column(STATE)
+            if part in states:
+                return exp.column(states[part])
             is_bare = isinstance(part, exp.Column) and not part.table and part.name.lower() in meant
             return meant[part.name.lower()].copy() if is_bare else part
 

@@ -12,18 +12,26 @@ from lakestream.language.quoting import quoted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakestream.language.common.query_clauses import InnerWindow
+
     Frame = tuple[tuple[str, str | None], tuple[str, str | None]]
     """From where to where rows around one are taken: (how many, on which side)."""
 
 TIME_PSEUDO_COLUMNS = frozenset({"_c0", "_rowts"})
 
-N, LOW, HIGH, STATE = "_ls_n", "_ls_low", "_ls_high", "_ls_state"
-"""Columns of rows that know their window: its number, its bounds, and its state (STATE_WINDOW)."""
+N, LOW, HIGH = "_ls_n", "_ls_low", "_ls_high"
+"""Columns of rows that know their window: its number, and its bounds."""
 
 _FIRST, _LAST = ("UNBOUNDED", "PRECEDING"), ("UNBOUNDED", "FOLLOWING")
 _HERE = ("CURRENT ROW", None)
 SO_FAR, BEFORE = (_FIRST, _HERE), (_FIRST, ("1", "PRECEDING"))
 FROM_HERE, AFTER = (_HERE, _LAST), (("1", "FOLLOWING"), _LAST)
+
+
+def states_of(window: InnerWindow) -> dict[str, exp.Expr]:
+    """Return what STATE_WINDOW has in its brackets, by the columns that rows have of their window's state."""
+    listed = window.expressions if window.args["kind"] == "STATE_WINDOW" else []
+    return {f"_ls_state{number}": node for number, node in enumerate(listed, 1)}
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import call
 from lakestream.compute.expressions.levels import (
+    AFTER,
     BEFORE,
     FROM_HERE,
+    HIGH,
+    LOW,
     SO_FAR,
-    STATE,
     TIME_PSEUDO_COLUMNS,
     N,
     raw,
+    states_of,
 )
 from lakestream.errors import StatementError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lakestream.compute.expressions.levels import Levels
     from lakestream.errors import Place
     from lakestream.language.common.query_clauses import InnerWindow
     from lakestream.language.expressions.inner_windows import Clause
     from lakestream.triggers.grid import Grid
+
+
+_FORWARDS, _BACKWARDS = 1, 2
+"""EXTEND(1), and EXTEND(2)."""
+
+_APART_US = 1_000
+"""How far apart the end of a window and the start of the next one are by EXTEND: TDengine's millisecond."""
 
 
 @dataclass(frozen=True)
@@ -80,21 +91,69 @@ class WindowCut:
         return self.levels.level(begins, _ls_n=self.levels.over("sum(_ls_begins)", SO_FAR))
 
     def _by_state(self, rows: exp.Select) -> exp.Select:
-        """Give a row without a state to the window around it, to none between two states (EXTEND 0)."""
-        stated = self.levels.level(rows, _ls_v=self.window.expressions[0].copy())
-        around = self.levels.level(
-            stated,
-            _ls_last=self.levels.over("last_value(_ls_v, true)", SO_FAR),
-            _ls_next=self.levels.over("first_value(_ls_v, true)", FROM_HERE),
+        """Give a row without a state to the window around it, or by EXTEND to the one before or behind it.
+
+        EXTEND(0): to none between two states.
+        """
+        states, rule = states_of(self.window), self.clause.rule
+        numbers = range(1, len(states) + 1)
+        given = self.levels.level(
+            rows, **{f"_ls_x{n}": node.copy() for n, node in enumerate(states.values(), 1)}
         )
-        same = "_ls_last IS NULL OR _ls_next IS NULL OR _ls_last = _ls_next"
-        state = f"CASE WHEN {same} THEN coalesce(_ls_last, _ls_next) END"
-        known = self.levels.level(around, _ls_state=raw(state))
-        inside = self.levels.level(known).where(raw(f"{STATE} IS NOT NULL"), copy=False)
-        changes = self.levels.level(inside, _ls_before=self.levels.over(f"lag({STATE})"))
-        first = f"CASE WHEN _ls_before = {STATE} THEN 0L ELSE 1L END"
-        begins = self.levels.level(changes, _ls_begins=raw(first))
-        return self.levels.level(begins, _ls_n=self.levels.over("sum(_ls_begins)", SO_FAR))
+        is_stated = _all(f"_ls_x{n} IS NOT NULL" for n in numbers)
+        known = {f"_ls_v{n}": raw(f"CASE WHEN {is_stated} THEN _ls_x{n} END") for n in numbers}
+        around = {}
+        for n in numbers:
+            around[f"_ls_last{n}"] = self.levels.over(f"last_value(_ls_v{n}, true)", SO_FAR)
+            around[f"_ls_next{n}"] = self.levels.over(f"first_value(_ls_v{n}, true)", FROM_HERE)
+        same = _all(f"_ls_last{n} = _ls_next{n}" for n in numbers)
+        same = f"_ls_last1 IS NULL OR _ls_next1 IS NULL OR ({same})"
+        of_row = {
+            0: f"CASE WHEN {same} THEN coalesce(_ls_last{{0}}, _ls_next{{0}}) END",
+            _FORWARDS: "coalesce(_ls_last{0}, _ls_next{0})",
+            _BACKWARDS: "coalesce(_ls_next{0}, _ls_last{0})",
+        }[rule.extend]
+        placed = {name: raw(of_row.format(n)) for n, name in enumerate(states, 1)}
+        inside = self.levels.level(
+            self.levels.level(self.levels.level(self.levels.level(given, **known), **around), **placed)
+        ).where(raw("_ls_state1 IS NOT NULL"), copy=False)
+        before = {f"_ls_before{n}": self.levels.over(f"lag({name})") for n, name in enumerate(states, 1)}
+        goes_on = _all(f"_ls_before{n} = {name}" for n, name in enumerate(states, 1))
+        begins = self.levels.level(
+            self.levels.level(inside, **before), _ls_begins=raw(f"CASE WHEN {goes_on} THEN 0L ELSE 1L END")
+        )
+        found = self.levels.level(begins, _ls_n=self.levels.over("sum(_ls_begins)", SO_FAR))
+        reaching = self._reaching(found) if rule.extend else found
+        zeroth = rule.is_zeroth([*states])
+        return (
+            reaching
+            if zeroth is None
+            else self.levels.level(reaching).where(raw(f"NOT ({zeroth})"), copy=False)
+        )
+
+    def _reaching(self, rows: exp.Select) -> exp.Select:
+        """Give rows the bounds of their window, which reaches to the next or from the last one."""
+        micros, keys = self.levels.micros, [*self.levels.keys, exp.column(N)]
+        first = "CASE WHEN _ls_begins = 1L THEN {} END"
+        beside = self.levels.level(
+            rows,
+            _ls_behind=self.levels.over(f"min({first.format(micros)})", AFTER),
+            _ls_ahead=self.levels.over(f"lag({micros})"),
+        )
+        within = partial(self.levels.over, keys=keys, order=[])
+        ends = self.levels.level(
+            beside,
+            _ls_first=within(f"min({micros})"),
+            _ls_end=within(f"max({micros})"),
+            _ls_ahead_of_it=within(f"max({first.format('_ls_ahead')})"),
+        )
+        low, high = "_ls_first", "_ls_end"
+        if self.clause.rule.extend == _FORWARDS:
+            high = f"greatest(_ls_end, coalesce(_ls_behind - {_APART_US}L, _ls_end))"
+        else:
+            low = f"least(_ls_first, coalesce(_ls_ahead_of_it + {_APART_US}L, _ls_first))"
+        bounds = {LOW: raw(f"timestamp_micros({low})"), HIGH: raw(f"timestamp_micros({high})")}
+        return self.levels.level(ends, **bounds)
 
     def _by_event(self, rows: exp.Select) -> exp.Select:
         """Each row that ends a window leaves none open: from there on the next start is looked for."""
@@ -128,6 +187,10 @@ def window_bounds(grid: Grid, number: str) -> tuple[str, str]:
     """Return SQL of the start and the end of a window of an INTERVAL, by its number."""
     low, high = grid.low(number, number), grid.high(number, number)
     return f"timestamp_micros({low})", f"timestamp_micros({high})"
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return " AND ".join(conditions)
 
 
 def _is_null(node: exp.Expr) -> exp.Expr:

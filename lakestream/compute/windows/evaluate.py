@@ -215,12 +215,13 @@ class Evaluation:
         combined = f"SELECT _ls_gid, _ls_k, {merged} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
         return f"SELECT _ls_gid, _ls_k, {results} FROM ({combined})"
 
-    def runs_sql(self, rows: str, placed: Callable[[str, str], str]) -> str:
+    def runs_sql(self, rows: str, placed: Callable[[str, str], str], told: str = "") -> str:
         """Return the SQL of windows and results in one pass over rows that know their window.
 
         ``rows`` is SQL of (_ls_gid, _ls_ts BIGINT µs, _ls_run, _ls_ends, _ls_count, _ls_tied) and the
         source's columns; ``placed`` gives the SQL of windows with placeholders over a relation of (gid,
-        run, low, high, ended, counted, tied, held), passing more columns on. The result is that of
+        run, low, high, ended, counted, tied, held, what the aggregates ``told`` name), passing more columns
+        on. The result is that of
         :meth:`sql` and what ``placed`` has. For calculations evaluated by the way ``grouped``.
         """
         found = self._aggregates()
@@ -229,7 +230,7 @@ class Evaluation:
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
             f"bool_or(_ls_ends) AS ended, max(_ls_count) AS counted, bool_or(_ls_tied) AS tied, "
-            f"count(*) AS held{listed} "
+            f"count(*) AS held{told}{listed} "
             f"FROM ({rows}) GROUP BY _ls_gid, _ls_run"
         )
         results = {node: f"{ALIAS}.{name}" for node, name in zip(found, names, strict=True)}

@@ -37,9 +37,10 @@ from lakestream.language.model import (
     SlideTrigger,
     SpanTrigger,
 )
+from lakestream.language.quoting import literal
 from lakestream.storage.columns.types import holds_variant, shown_type, types_of
 from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
-from lakestream.triggers.kinds import fragments_of, is_of_states
+from lakestream.triggers.kinds import fragments_of, is_of_states, zeroth_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
     from lakestream.storage.records.registry import StreamRecord
 
 
-_STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
+_STATES = {**dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int), "boolean": bool, "string": str}
+"""The types that a state may have, and those of a value of it in a statement."""
 
 
 _SURE = (Way.GROUPED, Way.BESIDE, Way.RANGED, Way.BY_ROW, Way.JOINED, Way.NUMBERED, Way.KEYED)
@@ -374,12 +376,27 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
         kinds = [*_types(spark, f"SELECT {listed} FROM {ROWS}").values()]
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", "the trigger", fragments[0], error) from None
-    if is_of_states(stream.definition.trigger) and kinds[0] not in _STATES:
+    if is_of_states(stream.definition.trigger):
+        zeroth = zeroth_of(stream.definition.trigger)
+        for fragment, kind, value in zip(fragments, kinds, zeroth, strict=True):
+            _check_state(fragment, kind, value)
+
+
+def _check_state(fragment: Fragment, kind: str, zeroth: int | bool | str | None) -> None:
+    """Check the type of a state, and of the value that is the zeroth. Raises StatementError STATE_TYPE."""
+    if kind not in _STATES:
         raise StatementError(
             "STATE_TYPE",
-            f"STATE_WINDOW({fragments[0].sql}) is of type {kinds[0]}",
+            f"STATE_WINDOW({fragment.sql}) is of type {kind}",
             hint="a state is an integer, a boolean or a text",
-            place=place_of(fragments[0]),
+            place=place_of(fragment),
+        )
+    if zeroth is not None and type(zeroth) is not _STATES[kind]:
+        raise StatementError(
+            "STATE_TYPE",
+            f"ZEROTH_STATE({literal(zeroth)}): {fragment.sql} is of type {kind}",
+            hint="a value of the state's type",
+            place=place_of(fragment),
         )
 
 

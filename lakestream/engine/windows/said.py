@@ -100,7 +100,8 @@ def _trigger(trigger: Trigger) -> str:
             end = f" to {trigger.end.sql}" if trigger.end else " to the next one"
             said = f"from {trigger.begin.sql}{end}"
         case StateTrigger():
-            said = f"STATE_WINDOW({trigger.state.sql}){_following(trigger.true_for)}"
+            states = ", ".join(state.sql for state in trigger.states)
+            said = f"STATE_WINDOW({states}){trigger.rule}{_following(trigger.true_for)}"
         case EventTrigger():
             conditions = f"START WITH {trigger.start.sql} END WITH {trigger.end.sql}"
             said = f"EVENT_WINDOW({conditions}){_following(trigger.true_for)}"

@@ -30,7 +30,8 @@ FOREIGN_CLAUSES = dict.fromkeys(("SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIM
 }
 """Clauses that a query here does not have, TDengine's and of streams, and what to write instead."""
 
-_BEFORE_A_BRACKET = (*WINDOWS, "FILL", "TRUE_FOR", "SLIDING", *FOREIGN_CLAUSES)
+_OF_STATES = {"extend": "EXTEND", "zeroth": "ZEROTH_STATE"}
+_BEFORE_A_BRACKET = (*WINDOWS, "FILL", "TRUE_FOR", "SLIDING", *_OF_STATES.values(), *FOREIGN_CLAUSES)
 _BEFORE_A_NUMBER = ("SLIMIT", "SOFFSET", "JLIMIT")
 
 
@@ -50,8 +51,9 @@ class InnerWindow(exp.Expression):
     """A window clause: its ``kind``, what stands in its brackets, and what follows them.
 
     ``this`` and ``until`` are the conditions of EVENT_WINDOW; ``least`` is the duration of TRUE_FOR,
-    ``counts`` its word COUNT with ``rows``, and with ``either`` one of both is enough; ``fill`` is the mode
-    in capitals, with ``values``; ``clause`` is what all of it comes to.
+    ``counts`` its word COUNT with ``rows``, and with ``either`` one of both is enough; ``extend`` and
+    ``zeroth`` are what EXTEND and ZEROTH_STATE have; ``fill`` is the mode in capitals, with ``values``;
+    ``clause`` is what all of it comes to.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -60,6 +62,8 @@ class InnerWindow(exp.Expression):
         "until": False,
         "expressions": False,
         "sliding": False,
+        "extend": False,
+        "zeroth": False,
         "least": False,
         "counts": False,
         "rows": False,
@@ -167,6 +171,9 @@ class TDengineParser(InterpolationParser):
             window.set("expressions", self._parse_wrapped_csv(self._parse_disjunction))
         if self._at_clause() and self._match_text_seq("SLIDING"):
             window.set("sliding", self._parse_wrapped(self._parse_unary))
+        for name in ("extend", "zeroth"):
+            if self._at_clause() and self._match_text_seq(_OF_STATES[name]):
+                window.set(name, self._parse_wrapped_csv(self._parse_unary))
         if self._at_clause() and self._match_text_seq("TRUE_FOR"):
             self._match_l_paren()
             self._parse_least(window)

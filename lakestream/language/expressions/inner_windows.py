@@ -14,7 +14,7 @@ from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.common.dialect import DURATION_FUNCTION
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICES, InnerWindow, group_keys
 from lakestream.language.expressions.intervals import check_no_gaps, check_offset, check_positive, check_step
-from lakestream.language.model import Duration, TrueFor
+from lakestream.language.model import Duration, StateRule, TrueFor
 from lakestream.language.reading.durations import read_duration
 
 if TYPE_CHECKING:
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     PlaceOf = Callable[[exp.Expr], Place]
     """Gives the place of a node in the statement."""
 
+EXTENDS = ("0", "1", "2")
+"""What EXTEND takes."""
+
 FILLS = ("NONE", "NULL", "NULL_F", "VALUE", "VALUE_F", "PREV", "NEXT", "LINEAR")
 _MAX_ROWS = 2**31 - 1
 _NONE = Duration(0, "s")
+_PLAIN = StateRule()
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Clause:
     """What a window clause says: the values of its kind, those of others stay as they are here.
 
     ``length``, ``offset``, ``every`` are INTERVAL's; ``gap`` SESSION's; ``rows`` and ``step`` those of
-    COUNT_WINDOW; ``least`` is TRUE_FOR.
+    COUNT_WINDOW; ``rule`` is that of STATE_WINDOW; ``least`` is TRUE_FOR.
     """
 
     kind: str
@@ -45,6 +49,7 @@ class Clause:
     gap: Duration = _NONE
     rows: int = 0
     step: int = 0
+    rule: StateRule = _PLAIN
     least: TrueFor | None = None
 
 
@@ -65,9 +70,8 @@ def read_window(select: exp.Select, place: PlaceOf) -> None:
     if window is None:
         return
     kind = window.args["kind"]
-    clause = {"INTERVAL": _interval, "SESSION": _session, "COUNT_WINDOW": _count}.get(kind, _by_value)
-    window.set("clause", clause(window, place))
     _check_followers(window, place)
+    window.set("clause", _CLAUSES[kind](window, place))
     _check_select(select, window, place)
 
 
@@ -125,15 +129,76 @@ def _rows(node: exp.Expr, place: PlaceOf) -> int:
     return int(node.name)
 
 
-def _by_value(window: InnerWindow, place: PlaceOf) -> Clause:
-    kind, given = window.args["kind"], window.expressions
-    if kind == "STATE_WINDOW" and len(given) != 1:
-        if len(given) < 1:
-            raise _syntax("STATE_WINDOW takes a column or an expression", window, place)
-        raise NotSupportedError(
-            "EXTEND, ZEROTH_STATE and several columns of STATE_WINDOW in a query", place=place(given[1])
+def _event(window: InnerWindow, place: PlaceOf) -> Clause:
+    return Clause("EVENT_WINDOW", least=_least(window, place))
+
+
+def _state(window: InnerWindow, place: PlaceOf) -> Clause:
+    """Read a STATE_WINDOW, which then has its states alone in its brackets."""
+    states, extend, zeroth = window.expressions, window.args.get("extend"), window.args.get("zeroth")
+    if not states:
+        raise _syntax("STATE_WINDOW takes columns or expressions", window, place)
+    if (
+        not (extend or zeroth) and len(states) in (2, 3) and _is_number(states[1])
+    ):  # how TDengine 3.3.8 has it
+        extend, zeroth = states[1:2], states[2:]
+        for name, nodes in (("expressions", states[:1]), ("extend", extend), ("zeroth", zeroth)):
+            window.set(name, nodes)
+    values = [_zeroth(node, place) for node in zeroth or []]
+    if values:
+        check_zeroth(len(values), len(window.expressions), place(window))
+    number = [node for node in window.expressions[1:] if _is_number(node)]
+    if number:
+        hint = "STATE_WINDOW(a, b) EXTEND(1)"
+        raise StatementError(
+            "EXTEND", f"{number[0].name} is no state of several", hint=hint, place=place(number[0])
         )
-    return Clause(kind, least=_least(window, place))
+    rule = StateRule(_extend(extend, place) if extend else 0, tuple(values))
+    return Clause("STATE_WINDOW", rule=rule, least=_least(window, place))
+
+
+def _is_number(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _extend(given: list[exp.Expr], place: PlaceOf) -> int:
+    if len(given) != 1 or not _is_number(given[0]) or given[0].name not in EXTENDS:
+        said = given[-1].sql("spark")
+        hint = "EXTEND(0), (1) or (2)"
+        raise StatementError("EXTEND", f"EXTEND takes no {said}", hint=hint, place=place(given[-1]))
+    return int(given[0].name)
+
+
+def _zeroth(node: exp.Expr, place: PlaceOf) -> int | bool | str | None:
+    if isinstance(node, exp.Column) and node.name.upper() == "NO_ZEROTH":
+        node.replace(exp.Var(this=node.name))  # no column, whatever columns there are
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    inner = node.this if isinstance(node, exp.Neg) else node
+    if isinstance(inner, exp.Literal) and (inner.is_int or (inner.is_string and inner is node)):
+        return inner.name if inner.is_string else int(node.sql("spark").replace(" ", ""))
+    hint = "an integer, a boolean or a text"
+    raise StatementError(
+        "ZEROTH_STATE", f"ZEROTH_STATE takes no {node.sql('spark')}", hint=hint, place=place(node)
+    )
+
+
+_CLAUSES = {
+    "INTERVAL": _interval,
+    "SESSION": _session,
+    "COUNT_WINDOW": _count,
+    "EVENT_WINDOW": _event,
+    "STATE_WINDOW": _state,
+}
+
+
+def check_zeroth(values: int, states: int, place: Place) -> None:
+    """Raise StatementError ZEROTH_STATE at a place where there is not a value for each of the states."""
+    if values != states:
+        hint = f"{states} of them, NO_ZEROTH for a state of which none is the zeroth"
+        message = f"ZEROTH_STATE has {values} values for {states} states"
+        raise StatementError("ZEROTH_STATE", message, hint=hint, place=place)
 
 
 def _least(window: InnerWindow, place: PlaceOf) -> TrueFor | None:
@@ -148,11 +213,13 @@ def _least(window: InnerWindow, place: PlaceOf) -> TrueFor | None:
 
 
 def _check_followers(window: InnerWindow, place: PlaceOf) -> None:
-    """Refuse SLIDING, FILL and TRUE_FOR behind windows that have no such thing."""
+    """Refuse SLIDING, FILL, EXTEND, ZEROTH_STATE and TRUE_FOR behind windows that have no such thing."""
     kind = window.args["kind"]
     for name, clause, kinds in (
         ("sliding", "SLIDING", ("INTERVAL",)),
         ("fill", "FILL", ("INTERVAL",)),
+        ("extend", "EXTEND", ("STATE_WINDOW",)),
+        ("zeroth", "ZEROTH_STATE", ("STATE_WINDOW",)),
         ("least", "TRUE_FOR", ("STATE_WINDOW", "EVENT_WINDOW")),
         ("rows", "TRUE_FOR", ("STATE_WINDOW", "EVENT_WINDOW")),
     ):

@@ -63,7 +63,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     CalendarTrigger: _calendar,
     SlidingTrigger: lambda t: f"SLIDING({_list(t.step, _unless_zero(t.offset))})",
     SessionTrigger: lambda t: f"SESSION({_list(t.column, t.gap)})",
-    StateTrigger: lambda t: f"STATE_WINDOW({_sql(t.state)})",
+    StateTrigger: lambda t: f"STATE_WINDOW({_list(*map(_sql, t.states))}){t.rule}",
     EventTrigger: lambda t: f"EVENT_WINDOW(START WITH {_sql(t.start)} END WITH {_sql(t.end)})",
     CountTrigger: lambda t: f"COUNT_WINDOW({_list(t.count, t.step, *map(_sql, t.columns))})",
     IdleTrigger: lambda t: f"IDLE_TIMEOUT({t.timeout})",

@@ -55,6 +55,9 @@ def _next_clause(reader: Reader) -> str:
             return clause
     if reader.sees("TRUE_FOR"):
         raise reader.error("TRUE_FOR", "TRUE_FOR goes with STATE_WINDOW and EVENT_WINDOW, directly behind it")
+    if reader.sees("EXTEND") or reader.sees("ZEROTH_STATE"):
+        message = "EXTEND and ZEROTH_STATE go with STATE_WINDOW, in this order, before TRUE_FOR"
+        raise reader.error("EXTEND", message)
     word = reader.peek().text.upper()
     if word in _FOREIGN:
         raise reader.unsupported(f"{word} of a stream", hint=_FOREIGN[word])
@@ -62,8 +65,6 @@ def _next_clause(reader: Reader) -> str:
 
 
 _FOREIGN = {
-    "EXTEND": "windows reach from their first row to their last",
-    "ZEROTH_STATE": "STREAM_OPTIONS(PRE_FILTER(…)) leaves rows out, or HAVING windows",
     "ROLLUP": "a stream for each level: PARTITION BY substring_index(tag, '.', 1) AS area",
 }
 """Clauses that TDengine has behind a trigger, and what stands in their place."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.language.expressions.checks import check_row_expression
+from lakestream.language.expressions.inner_windows import EXTENDS, check_zeroth
 from lakestream.language.expressions.intervals import check_offset, check_positive, check_step
 from lakestream.language.model import (
     MICROS,
@@ -16,12 +17,13 @@ from lakestream.language.model import (
     PeriodTrigger,
     SessionTrigger,
     SlidingTrigger,
+    StateRule,
     StateTrigger,
     Trigger,
     TrueFor,
 )
 from lakestream.language.reading.identifiers import refuse_duplicate, take_column_name
-from lakestream.language.reading.literals import refuse_unit, take_duration
+from lakestream.language.reading.literals import refuse_unit, take_duration, take_value
 from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.calendar import read_calendar
 
@@ -163,15 +165,75 @@ def _refuse_months(reader: Reader, duration: Duration, clause: str, word: Word) 
 
 
 def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
-    state = reader.until(lambda: reader.sees_symbol(")") or reader.sees_symbol(","), "the state column")
-    if reader.sees_symbol(","):
-        raise reader.unsupported(
-            "STATE_WINDOW of several columns, or with EXTEND",
-            hint="one expression, such as concat(a, ':', b)",
-        )
-    check_row_expression(state, "STATE_WINDOW")
+    """Take ``state, …)`` and what follows it, or the older ``state, extend[, zeroth])``."""
+    word, states = reader.peek(), [_state(reader)]
+    extend: int | None = None
+    zeroth: tuple[int | bool | str | None, ...] = ()
+    while reader.accept_symbol(","):
+        if reader.peek().kind is Kind.NUMBER and len(states) == 1:
+            extend = _extend(reader)
+            zeroth = (_zeroth(reader),) if reader.accept_symbol(",") else ()
+            break
+        states.append(_further_state(reader))
     reader.expect_symbol(")")
-    trigger.value = StateTrigger(state, _true_for(reader))
+    if extend is None:
+        extend, zeroth = _extend_clause(reader), _zeroth_clause(reader, len(states))
+    if extend:
+        hint = (
+            "EXTEND(0), or a query with STATE_WINDOW(…) EXTEND: bounds of windows move with their neighbours"
+        )
+        raise reader.unsupported(f"EXTEND({extend}) of a stream", word=word, hint=hint)
+    trigger.value = StateTrigger(tuple(states), _true_for(reader), StateRule(extend, zeroth))
+
+
+def _state(reader: Reader) -> Fragment:
+    state = reader.until(lambda: reader.sees_symbol(")") or reader.sees_symbol(","), "a state column")
+    return check_row_expression(state, "STATE_WINDOW")
+
+
+def _further_state(reader: Reader) -> Fragment:
+    word, begin = reader.peek(), reader.at
+    state = _state(reader)
+    if word.kind is Kind.NUMBER and reader.at == begin + 1:
+        hint = "STATE_WINDOW(a, b) EXTEND(1)"
+        raise reader.error("EXTEND", f"{word.text} is no state of several", word=word, hint=hint)
+    return state
+
+
+def _extend_clause(reader: Reader) -> int:
+    if not reader.accept("EXTEND"):
+        return 0
+    reader.expect_symbol("(")
+    extend = _extend(reader)
+    reader.expect_symbol(")")
+    return extend
+
+
+def _extend(reader: Reader) -> int:
+    word = reader.peek()
+    if word.text not in EXTENDS:
+        raise reader.error("EXTEND", f"EXTEND takes no {word.text}", word=word, hint="EXTEND(0), (1) or (2)")
+    return int(reader.take().text)
+
+
+def _zeroth_clause(reader: Reader, states: int) -> tuple[int | bool | str | None, ...]:
+    word = reader.peek()
+    if not reader.accept("ZEROTH_STATE"):
+        return ()
+    values = reader.list_of(lambda: _zeroth(reader))
+    check_zeroth(len(values), states, reader.place(word))
+    return tuple(values)
+
+
+def _zeroth(reader: Reader) -> int | bool | str | None:
+    word = reader.peek()
+    if reader.accept("NO_ZEROTH"):
+        return None
+    value = take_value(reader)
+    if not isinstance(value, int | str):
+        hint = "an integer, a boolean or a text"
+        raise reader.error("ZEROTH_STATE", f"ZEROTH_STATE takes no {word.text}", word=word, hint=hint)
+    return value
 
 
 def _event_window(reader: Reader, trigger: ReadTrigger) -> None:

@@ -9,7 +9,7 @@ from lakestream.errors import StatementError
 from lakestream.language import parse_expression, parse_query
 from lakestream.language.expressions.inner_windows import Clause, clause_of
 from lakestream.language.expressions.parsing import place_in
-from lakestream.language.model import Duration, Fragment, TrueFor
+from lakestream.language.model import Duration, Fragment, StateRule, TrueFor
 
 
 def test_a_duration_is_a_call_over_its_text() -> None:
@@ -84,6 +84,11 @@ def test_a_window_of_a_subquery_belongs_to_it() -> None:
         ("SESSION(ts, '5s')", Clause("SESSION", gap=Duration(5, "s"))),
         ("STATE_WINDOW(v)", Clause("STATE_WINDOW")),
         ("x STATE_WINDOW(v) TRUE_FOR(3s)", Clause("STATE_WINDOW", least=TrueFor(Duration(3, "s")))),
+        (
+            "STATE_WINDOW(v, w) EXTEND(2) ZEROTH_STATE(-1, NO_ZEROTH)",
+            Clause("STATE_WINDOW", rule=StateRule(2, (-1, None))),
+        ),
+        ("STATE_WINDOW(v, 1, 'a')", Clause("STATE_WINDOW", rule=StateRule(1, ("a",)))),
         ("STATE_WINDOW(v) TRUE_FOR(COUNT 3)", Clause("STATE_WINDOW", least=TrueFor(rows=3))),
         (
             "EVENT_WINDOW START WITH v > 1 END WITH v < 1 TRUE_FOR(3s OR COUNT 2)",
@@ -152,7 +157,12 @@ def test_only_a_query_is_a_query() -> None:
         ("COUNT_WINDOW(0)", "BAD_COUNT", 36),
         ("COUNT_WINDOW(2, 3)", "BAD_COUNT", 39),
         ("COUNT_WINDOW(v)", "SYNTAX", 23),
-        ("STATE_WINDOW(v, 1)", "NOT_SUPPORTED", 39),
+        ("STATE_WINDOW(v, 3)", "EXTEND", 39),
+        ("STATE_WINDOW(v, w, x, 1)", "EXTEND", 45),
+        ("STATE_WINDOW(v) EXTEND(v)", "EXTEND", 46),
+        ("STATE_WINDOW(v) ZEROTH_STATE(1, 2)", "ZEROTH_STATE", 23),
+        ("STATE_WINDOW(v) ZEROTH_STATE(1.5)", "ZEROTH_STATE", 52),
+        ("SESSION(ts, 5s) EXTEND(1)", "SYNTAX", 23),
         ("STATE_WINDOW(v) TRUE_FOR(COUNT 0)", "BAD_COUNT", 54),
         ("SESSION(ts, 5s) TRUE_FOR(COUNT 3)", "SYNTAX", 23),
         ("INTERVAL(10s) GROUP BY v", "NOT_SUPPORTED", 23),

@@ -26,5 +26,11 @@ def opened(low: int, high: int, **other: Any) -> dict[str, Any]:
 
 
 def _window(low: int, high: int, **other: Any) -> dict[str, Any]:
-    window = {"gid": 1, "low": low, "high": high, "shows": True, "counts": True, "behind": None}
-    return {**window, "opens_with": f"o{low}", "closes_with": f"c{low}", **other}
+    window = {"gid": 1, "low": low, "high": high, "behind": None}
+    return {
+        **window,
+        **dict.fromkeys(("shows", "fires", "counts"), True),
+        "opens_with": f"o{low}",
+        "closes_with": f"c{low}",
+        **other,
+    }

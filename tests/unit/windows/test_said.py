@@ -24,6 +24,7 @@ AGAIN, IGNORED = "late rows fire their windows again", "late rows are ignored"
         (SESSION, SESSION),
         ("STATE_WINDOW(v) TRUE_FOR(3s)", "STATE_WINDOW(v) TRUE_FOR(3s)"),
         ("STATE_WINDOW(v)", "STATE_WINDOW(v)"),
+        ("STATE_WINDOW(v, 0, TRUE)", "STATE_WINDOW(v) ZEROTH_STATE(TRUE)"),
         (
             "EVENT_WINDOW(START WITH v > 1 END WITH v < 1)",
             "EVENT_WINDOW(START WITH v > 1 END WITH v < 1)",

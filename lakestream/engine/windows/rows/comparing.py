@@ -92,7 +92,7 @@ class Comparing:
 
     def shows(self, row: dict[str, Any]) -> bool:
         """Return whether a window that is open may be computed: in the classic syntax not without its end."""
-        return bool(row["shows"] or not self.stream.emission.opens_ahead)
+        return bool(row["fires"] and (row["shows"] or not self.stream.emission.opens_ahead))
 
     def events(
         self,

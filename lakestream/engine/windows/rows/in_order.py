@@ -236,7 +236,8 @@ class InOrder:
         """Return the SQL of all windows with their results as the output has them, and how they stand."""
         shape = self.given.target.shape
         rows = RowQueries(self.stream).rows_in_runs_sql(_GROUPS)
-        evaluated = self.stream.evaluation(settled=True).runs_sql(rows, self._placed)
+        assert self.stream.cut is not None  # by passes()
+        evaluated = self.stream.evaluation(settled=True).runs_sql(rows, self._placed, self.stream.cut.told)
         there = f"({shape.columns[0].sql}) IS NOT NULL AS _ls_is_row"
         return f"SELECT {shape.listed(with_groups=True)}, {_STANDING}, {there} FROM ({evaluated})"
 
