@@ -846,9 +846,17 @@ class KillQuery:
 
 @dataclass(frozen=True)
 class ShowStreams:
-    """``SHOW [db.]STREAMS``."""
+    """``SHOW [db.]STREAMS [LIKE 'pattern']``."""
 
     database: str | None = None
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowCreateStream:
+    """``SHOW CREATE STREAM name``."""
+
+    name: TableName
 
 
 @dataclass(frozen=True)
@@ -963,6 +971,7 @@ Statement = (
     | ShowQueries
     | KillQuery
     | ShowStreams
+    | ShowCreateStream
     | CreateStream
     | DropStream
     | RefreshView

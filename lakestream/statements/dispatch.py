@@ -14,7 +14,7 @@ from lakestream.errors import LakestreamError, Place, too_deep
 from lakestream.language import model
 from lakestream.language.iotdb.values import TreeStatement
 from lakestream.statements.select import SelectStatements
-from lakestream.statements.status import show_streams
+from lakestream.statements.status import show_created, show_streams
 from lakestream.statements.streams import StreamStatements
 from lakestream.statements.tables import TableStatements, touches
 from lakestream.storage.tables.table import refusals_named
@@ -250,6 +250,7 @@ class Statements:
             model.ShowQueries: self._show_queries,
             model.KillQuery: self._kill_query,
             model.ShowStreams: partial(show_streams, self._at),
+            model.ShowCreateStream: partial(show_created, self._at),
             model.Describe: tables.describe,
             model.DescribeHistory: self._describe_history,
             model.ShowProperties: self._show_properties,

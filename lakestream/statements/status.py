@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -166,7 +167,7 @@ def _with_work(status: StreamStatus, work: Work | None) -> StreamStatus:
 
 
 def show_streams(at: Workspace, statement: model.ShowStreams) -> Result:
-    """SHOW STREAMS."""
+    """SHOW STREAMS; a pattern is one of SQL's LIKE, whose letters are of either case."""
     columns = (
         "database",
         "name",
@@ -186,9 +187,26 @@ def show_streams(at: Workspace, statement: model.ShowStreams) -> Result:
             "; ".join(map(str, status.expectations)) or None,
         )
         for status in stream_statuses(at)
-        if statement.database in {None, status.database}
+        if statement.database in {None, status.database} and _is_like(status.name, statement.like)
     ]
     return Result((*columns, "waiting_groups", "expectations"), rows)
+
+
+def _is_like(name: str, pattern: str | None) -> bool:
+    """Return whether a name is as a pattern of SQL's LIKE says, which may escape by a backslash."""
+    if pattern is None:
+        return True
+    parts = re.findall(r"\\?.", pattern, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    regex = "".join(wild.get(part) or re.escape(part[-1]) for part in parts)
+    return re.fullmatch(regex, name, re.IGNORECASE | re.DOTALL) is not None
+
+
+def show_created(at: Workspace, statement: model.ShowCreateStream) -> Result:
+    """SHOW CREATE STREAM: as it was written, but for secrets. Raises StatementError STREAM_NOT_FOUND."""
+    name = statement.name.within(at.database)
+    record = at.registry.stream(name.database or "", name.name)
+    return Result(("Stream", "Create Stream"), [(str(name), redacted_text(record.sql))])
 
 
 def _lag_seconds(at: Workspace, record: StreamRecord, progress: Progress | None, lag: int) -> float | None:

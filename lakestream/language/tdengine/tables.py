@@ -28,6 +28,7 @@ from lakestream.language.model import (
     Location,
     SetComment,
     SetTag,
+    ShowCreateStream,
     ShowDatabases,
     ShowProperties,
     ShowQueries,
@@ -539,11 +540,8 @@ def show(reader: Reader) -> Statement:
         if reader.accept(word):
             return ShowTables(database, stables)
     if reader.accept("STREAMS"):
-        if reader.sees("LIKE"):
-            raise reader.unsupported(
-                "SHOW STREAMS LIKE", hint="SELECT … FROM information_schema.ins_streams WHERE …"
-            )
-        return ShowStreams(database)
+        like = take_string(reader, "a pattern in quotes") if reader.accept("LIKE") else None
+        return ShowStreams(database, like)
     if database is None and (found := _show_other(reader)) is not None:
         return found
     if error := foreign_show(reader):
@@ -557,6 +555,8 @@ def _show_other(reader: Reader) -> Statement | None:
         return ShowSnodes()
     if reader.accept("QUERIES"):
         return ShowQueries()
+    if reader.accept("CREATE", "STREAM"):
+        return ShowCreateStream(take_table_name(reader, "a stream's name"))
     if reader.accept("TBLPROPERTIES"):
         return ShowProperties(take_table_name(reader), _key(reader))
     return None

@@ -27,6 +27,7 @@ _READING = (
     model.ShowTables,
     model.ShowSnodes,
     model.ShowStreams,
+    model.ShowCreateStream,
     model.ShowQueries,
     model.KillQuery,
     model.Describe,

@@ -63,6 +63,7 @@ _WITH_ROWS = (
     model.ShowTables,
     model.ShowSnodes,
     model.ShowStreams,
+    model.ShowCreateStream,
     model.ShowQueries,
     model.Describe,
     model.DescribeHistory,

@@ -34,7 +34,7 @@ SETTINGS = Settings(
     spark_conf={"spark.hadoop.fs.s3a.secret.key": SECRET},
 )
 STATEMENTS = (
-    *("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW DATABASES"),
+    *("SHOW STREAMS", "SHOW CREATE STREAM told", "SHOW TABLES", "SHOW QUERIES", "SHOW DATABASES"),
     *("EXPLAIN STREAM told", "DESCRIBE told_out", STREAM, STREAM.replace("AS SELECT", "AS SELECTED")),
     STREAM.replace("told", "other").replace("localhost", "elsewhere"),
     STREAM.replace("told", "other").replace("loads", "nothing"),
