@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.rounds.runtime import TickReport
+    from lakestream.language.iotdb.paths import Series
     from lakestream.language.iotdb.values import Instant, TreeStatement
     from lakestream.language.model import Now
     from lakestream.settings import Settings
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 READING = (
     values.ShowTreeDatabases,
     values.ShowTimeseries,
+    values.ShowDevices,
+    values.CountTree,
     values.ShowContinuousQueries,
     values.ShowTriggers,
 )
@@ -152,15 +156,38 @@ class TreeEngine:
         return Result(("Database",), [(str(path),) for path in self.tree.databases()])
 
     def _show_timeseries(self, statement: values.ShowTimeseries) -> Result:
-        pattern = statement.pattern
-        sources = [Path((ROOT,)) if pattern is None else pattern]
         tables = {table_name(path): str(one.table) for path, one in self.tree.mappings().items()}
         rows = [
             (str(series.path), series.type, tables.get(series.table, f"{ROOT}.{series.table}"), series.column)
-            for series in self.reader.series(sources, self.reader.snapshot(sources))
-            if pattern is None or pattern.matches(series.path)
+            for series in self._series(statement.pattern)
+            if statement.pattern is None or statement.pattern.matches(series.path)
         ]
         return Result(("Timeseries", "DataType", "Table", "Column"), rows)
+
+    def _show_devices(self, statement: values.ShowDevices) -> Result:
+        return Result(("Device",), [(str(device),) for device in self._devices(statement.pattern)])
+
+    def _count(self, statement: values.CountTree) -> Result:
+        """Return how many devices or series there are; by the nodes down to a level, where that is asked."""
+        pattern, level = statement.pattern, statement.level
+        if statement.of_devices:
+            return Result(("count(devices)",), [(len(self._devices(pattern)),)])
+        paths = [one.path for one in self._series(pattern) if pattern is None or pattern.matches(one.path)]
+        if level is None:
+            return Result(("count(timeseries)",), [(len(paths),)])
+        nodes = Counter(Path(path.nodes[: level + 1]) for path in paths if len(path.nodes) > level)
+        rows = [(str(node), count) for node, count in sorted(nodes.items(), key=lambda one: one[0].nodes)]
+        return Result(("column", "count(timeseries)"), rows)
+
+    def _devices(self, pattern: Path | None) -> list[Path]:
+        """Return the devices of a pattern, each once, in the order of their first series."""
+        found = dict.fromkeys(series.path.device for series in self._series(pattern))
+        return [device for device in found if pattern is None or pattern.matches(device)]
+
+    def _series(self, pattern: Path | None) -> list[Series]:
+        """Return the series of the tables that a pattern, or what is below it, may reach."""
+        sources = [Path((ROOT,)) if pattern is None else pattern]
+        return self.reader.series(sources, self.reader.snapshot(sources))
 
     # --- points ---
 
@@ -241,6 +268,8 @@ class TreeEngine:
             values.CreateTimeseries: self._create_timeseries,
             values.ShowTreeDatabases: self._show_databases,
             values.ShowTimeseries: self._show_timeseries,
+            values.ShowDevices: self._show_devices,
+            values.CountTree: self._count,
             values.InsertPoints: self._insert,
             values.QueryTree: self._query,
             values.CreateContinuousQuery: self.queries.create,

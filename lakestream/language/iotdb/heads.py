@@ -28,6 +28,8 @@ HEADS: tuple[tuple[str, ...], ...] = (
     ("DROP", "TIMESERIES"),
     ("DELETE", "TIMESERIES"),
     ("SHOW", "DEVICES"),
+    ("COUNT", "TIMESERIES"),
+    ("COUNT", "DEVICES"),
 )
 """First words that no other dialect knows."""
 

@@ -204,9 +204,9 @@ def _group_by(reader: Reader, draft: _Draft) -> None:
             return
     reader.expect("LEVEL")
     reader.expect_symbol("=")
-    levels = [_number(reader, "a level")]
+    levels = [read_number(reader, "a level")]
     while reader.accept_symbol(","):
-        levels.append(_number(reader, "a level"))
+        levels.append(read_number(reader, "a level"))
     draft.levels = tuple(sorted(set(levels)))
 
 
@@ -347,19 +347,19 @@ def _order_by(reader: Reader, draft: _Draft) -> None:
 def _limit(reader: Reader, draft: _Draft) -> None:
     reader.expect("LIMIT")
     word = reader.peek()
-    draft.limit = _number(reader, "LIMIT")
+    draft.limit = read_number(reader, "LIMIT")
     if not draft.limit:
         raise reader.error("BAD_NUMBER", "LIMIT takes a number greater than 0", word=word)
 
 
 def _offset(reader: Reader, draft: _Draft) -> None:
     reader.expect("OFFSET")
-    draft.offset = _number(reader, "OFFSET")
+    draft.offset = read_number(reader, "OFFSET")
 
 
 def _slice(reader: Reader, draft: _Draft) -> None:
     draft.slices.append(reader.take().text.upper())
-    _number(reader, draft.slices[-1])
+    read_number(reader, draft.slices[-1])
 
 
 def _align(reader: Reader, draft: _Draft) -> None:
@@ -369,7 +369,8 @@ def _align(reader: Reader, draft: _Draft) -> None:
         reader.expect("TIME")
 
 
-def _number(reader: Reader, what: str) -> int:
+def read_number(reader: Reader, what: str) -> int:
+    """Take a whole number. Raises StatementError(SYNTAX) that names what it is."""
     word = reader.peek()
     if word.kind is not Kind.NUMBER or not word.text.isdigit() or len(word.text) > 18:
         raise reader.unexpected(f"a whole number in {what}")

@@ -10,8 +10,9 @@ from lakestream.language.common.source import Source
 from lakestream.language.expressions.checks import check_row_expression
 from lakestream.language.iotdb.checks import check_continuous_query
 from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_instant, read_node, read_path, read_span
-from lakestream.language.iotdb.select import read_select
+from lakestream.language.iotdb.select import read_number, read_select
 from lakestream.language.iotdb.values import (
+    CountTree,
     CreateContinuousQuery,
     CreateTimeseries,
     CreateTreeDatabase,
@@ -22,6 +23,7 @@ from lakestream.language.iotdb.values import (
     InsertPoints,
     QueryTree,
     ShowContinuousQueries,
+    ShowDevices,
     ShowTimeseries,
     ShowTreeDatabases,
     ShowTriggers,
@@ -188,9 +190,19 @@ def _series_options(reader: Reader) -> None:
         take_identifier(reader, "an encoding or compression")
 
 
-def _show_timeseries(reader: Reader) -> ShowTimeseries:
-    pattern = None if reader.done else read_path(reader, "a pattern such as root.ln.**", wildcards=True)
-    return ShowTimeseries(pattern)
+def _pattern(reader: Reader) -> Path | None:
+    """Take a pattern, None where there is none."""
+    if reader.done or reader.sees("GROUP"):
+        return None
+    return read_path(reader, "a pattern such as root.ln.**", wildcards=True)
+
+
+def _count_timeseries(reader: Reader) -> CountTree:
+    pattern, level = _pattern(reader), None
+    if reader.accept("GROUP", "BY", "LEVEL"):
+        reader.expect_symbol("=")
+        level = read_number(reader, "a level")
+    return CountTree(of_devices=False, pattern=pattern, level=level)
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -376,7 +388,10 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], TreeStatement]] = {
     ("DROP", "TRIGGER"): _drop_trigger,
     ("INSERT", "INTO"): _insert,
     ("SHOW", "DATABASES"): lambda _: ShowTreeDatabases(),
-    ("SHOW", "TIMESERIES"): _show_timeseries,
+    ("SHOW", "TIMESERIES"): lambda reader: ShowTimeseries(_pattern(reader)),
+    ("SHOW", "DEVICES"): lambda reader: ShowDevices(_pattern(reader)),
+    ("COUNT", "TIMESERIES"): _count_timeseries,
+    ("COUNT", "DEVICES"): lambda reader: CountTree(of_devices=True, pattern=_pattern(reader)),
     ("SHOW", "CQS"): lambda _: ShowContinuousQueries(),
     ("SHOW", "CONTINUOUS", "QUERIES"): lambda _: ShowContinuousQueries(),
     ("SHOW", "TRIGGERS"): lambda _: ShowTriggers(),
@@ -389,7 +404,6 @@ _UNBUILT: tuple[tuple[str, ...], ...] = (
     ("DROP", "TIMESERIES"),
     ("DELETE", "TIMESERIES"),
     ("DELETE", "FROM"),
-    ("SHOW", "DEVICES"),
     ("CREATE", "PIPE"),
     ("CREATE", "FUNCTION"),
     ("SET", "TTL"),

@@ -81,6 +81,22 @@ class ShowTimeseries:
 
 
 @dataclass(frozen=True)
+class ShowDevices:
+    """``SHOW DEVICES [pattern]``."""
+
+    pattern: Path | None
+
+
+@dataclass(frozen=True)
+class CountTree:
+    """``COUNT DEVICES [pattern]``, or ``COUNT TIMESERIES [pattern] [GROUP BY LEVEL=n]``; root is level 0."""
+
+    of_devices: bool
+    pattern: Path | None
+    level: int | None = None
+
+
+@dataclass(frozen=True)
 class InsertPoints:
     """``INSERT INTO device(time, m, …) VALUES (…), …``; ``time`` may be left out: now."""
 
@@ -248,6 +264,8 @@ TreeStatement = (
     | ShowTreeDatabases
     | CreateTimeseries
     | ShowTimeseries
+    | ShowDevices
+    | CountTree
     | InsertPoints
     | QueryTree
     | CreateContinuousQuery
