@@ -151,3 +151,20 @@ def test_rows_of_ticks_without_a_record_are_held_against_what_was_written(
         figures = pa.array([7, *rows["n"].to_pylist()[1:-1], 7], pa.int64())
         write_deltalake(output, rows.set_column(1, "n", figures), mode="overwrite")
         assert lake.verify("s").differing_rows == 2
+
+
+def test_a_range_recalculated_after_all_was_taken_anew(spark: SparkSession, tmp_path: Path) -> None:
+    with Lake(tmp_path, spark=spark, clock=ManualClock(START)) as lake:
+        lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+        lake.sql(
+            "CREATE STREAM s INTERVAL(4s) SLIDING(10s) FROM t "
+            f"STREAM_OPTIONS(IGNORE_DISORDER | PRE_FILTER(v > 0)) INTO o {OF_ROWS}"
+        )
+        lake.sql(f"INSERT INTO t VALUES ('{instant(11)}', 3) ('{instant(14)}', 1)")
+        for statement in ("RESYNC", f"FROM '{instant(-9)}'"):
+            lake.run()
+            lake.sql(f"RECALCULATE STREAM s {statement}")
+        lake.run()
+        lake.sql(f"INSERT INTO t VALUES ('{instant(23)}', 1) ('{instant(26)}', 1)")
+        lake.run()
+        assert lake.verify("s").holds

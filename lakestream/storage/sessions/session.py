@@ -375,7 +375,11 @@ def _schema_of_none(rows: Any) -> Any:  # noqa: ANN401 - as Spark's own
 
 def checkpointed(spark: SparkSession, frame: DataFrame) -> DataFrame:
     """Return a frame of a statement_session with its rows computed, once, and kept by Spark."""
-    return cast("PinnedSession", spark).checkpointed(frame) if is_remote(spark) else frame.localCheckpoint()
+    # What Spark infers of a checkpoint may name columns that it does not have: a second one fails of it.
+    with _with_setting(spark, "spark.sql.constraintPropagation.enabled", "false"):
+        if is_remote(spark):
+            return cast("PinnedSession", spark).checkpointed(frame)
+        return frame.localCheckpoint()
 
 
 _ACTIVE = threading.Lock()
@@ -411,11 +415,19 @@ def few_partitions(spark: SparkSession, rows: int) -> Iterator[None]:
     if not before.isdecimal() or fewer >= int(before):
         yield
         return
-    spark.conf.set(_PARTITIONS, str(fewer))
+    with _with_setting(spark, _PARTITIONS, str(fewer)):
+        yield
+
+
+@contextmanager
+def _with_setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Have a session a setting for a while."""
+    before = spark.conf.get(key) or ""
+    spark.conf.set(key, value)
     try:
         yield
     finally:
-        spark.conf.set(_PARTITIONS, before)
+        spark.conf.set(key, before)
 
 
 def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
