@@ -63,7 +63,7 @@ def test_a_database_may_be_called_root(text: str) -> None:
     assert not isinstance(read, TreeStatement)
 
 
-@pytest.mark.parametrize("text", ["COUNT DEVICES root.ln.d", "SELECT LAST s FROM t, root.ln.d"])
+@pytest.mark.parametrize("text", ["COUNT NODES root.ln.d", "SELECT LAST s FROM t, root.ln.d"])
 def test_where_it_cannot_be_told_the_dialect_is_named(text: str) -> None:
     with pytest.raises(StatementError) as refused:
         parse_script(text)
