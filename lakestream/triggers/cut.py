@@ -159,11 +159,14 @@ class Cut(ABC):
         """SQL of whether another row of the group has a row's time."""
         return f"_ls_ts IN (lag(_ls_ts) {self.by_order}, lead(_ls_ts) {self.by_order}) AS _ls_tied"
 
-    def _runs(self, rows: str, begins: str, *, inside: str = "true") -> str:
-        """Return SQL of runs of rows; ``begins`` is true for the first row of each but a group's first."""
+    def _runs(self, rows: str, begins: str, *, inside: str = "true", more: str = "") -> str:
+        """Return SQL of runs of rows; ``begins`` is true for the first row of each but a group's first.
+
+        ``more`` are further select items.
+        """
         number = f"count_if({begins}) {self.so_far}"
         run = number if inside == "true" else f"CASE WHEN {inside} THEN {number} END"
-        return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count FROM ({rows})"
+        return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count{more} FROM ({rows})"
 
 
 def _json(**fields: str) -> str:
@@ -236,17 +239,10 @@ class StateCut(Cut):
             for name, last, following in zip(states, lasts, nexts, strict=True)
         )
         found = f"SELECT *, {around}, {self.tied} FROM (SELECT *, {stated} FROM ({rows}))"
-        changes = _differ(lasts, nexts)
-        has_state = f"{states[0]} IS NOT NULL"
-        begins = _differ(lasts, states)
-        number = f"count_if({begins}) {self.so_far}"
-        inside = f"{has_state} OR NOT coalesce({changes}, true)"
+        inside = f"{states[0]} IS NOT NULL OR NOT coalesce({_differ(lasts, nexts)}, true)"
         is_zeroth = self.rule.is_zeroth(states)
         fires = f", coalesce(NOT ({is_zeroth}), false) AS _ls_fires" if is_zeroth else ""
-        return (
-            f"SELECT *, CASE WHEN {inside} THEN {number} END AS _ls_run, false AS _ls_ends, "
-            f"0L AS _ls_count{fires} FROM ({found})"
-        )
+        return self._runs(found, _differ(lasts, states), inside=inside, more=fires)
 
 
 def _differ(some: Sequence[str], others: Sequence[str]) -> str:
