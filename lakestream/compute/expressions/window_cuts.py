@@ -91,15 +91,27 @@ class WindowCut:
         return self.levels.level(begins, _ls_n=self.levels.over("sum(_ls_begins)", SO_FAR))
 
     def _by_state(self, rows: exp.Select) -> exp.Select:
+        """Cut rows into runs of equal states, by EXTEND up to each other; leave those of the zeroth out."""
+        rule, names = self.clause.rule, [*states_of(self.window)]
+        placed = self.levels.level(self._placed(rows)).where(raw("_ls_state1 IS NOT NULL"), copy=False)
+        before = {f"_ls_before{n}": self.levels.over(f"lag({name})") for n, name in enumerate(names, 1)}
+        goes_on = _all(f"_ls_before{n} = {name}" for n, name in enumerate(names, 1))
+        compared = self.levels.level(placed, **before)
+        begins = self.levels.level(compared, _ls_begins=raw(f"CASE WHEN {goes_on} THEN 0L ELSE 1L END"))
+        found = self.levels.level(begins, _ls_n=self.levels.over("sum(_ls_begins)", SO_FAR))
+        if rule.extend:
+            found = self._reaching(found)
+        zeroth = rule.is_zeroth(names)
+        return found if zeroth is None else self.levels.level(found).where(raw(f"NOT ({zeroth})"), copy=False)
+
+    def _placed(self, rows: exp.Select) -> exp.Select:
         """Give a row without a state to the window around it, or by EXTEND to the one before or behind it.
 
         EXTEND(0): to none between two states.
         """
-        states, rule = states_of(self.window), self.clause.rule
+        states = states_of(self.window)
         numbers = range(1, len(states) + 1)
-        given = self.levels.level(
-            rows, **{f"_ls_x{n}": node.copy() for n, node in enumerate(states.values(), 1)}
-        )
+        given = {f"_ls_x{n}": node.copy() for n, node in enumerate(states.values(), 1)}
         is_stated = _all(f"_ls_x{n} IS NOT NULL" for n in numbers)
         known = {f"_ls_v{n}": raw(f"CASE WHEN {is_stated} THEN _ls_x{n} END") for n in numbers}
         around = {}
@@ -112,24 +124,11 @@ class WindowCut:
             0: f"CASE WHEN {same} THEN coalesce(_ls_last{{0}}, _ls_next{{0}}) END",
             _FORWARDS: "coalesce(_ls_last{0}, _ls_next{0})",
             _BACKWARDS: "coalesce(_ls_next{0}, _ls_last{0})",
-        }[rule.extend]
+        }[self.clause.rule.extend]
         placed = {name: raw(of_row.format(n)) for n, name in enumerate(states, 1)}
-        inside = self.levels.level(
-            self.levels.level(self.levels.level(self.levels.level(given, **known), **around), **placed)
-        ).where(raw("_ls_state1 IS NOT NULL"), copy=False)
-        before = {f"_ls_before{n}": self.levels.over(f"lag({name})") for n, name in enumerate(states, 1)}
-        goes_on = _all(f"_ls_before{n} = {name}" for n, name in enumerate(states, 1))
-        begins = self.levels.level(
-            self.levels.level(inside, **before), _ls_begins=raw(f"CASE WHEN {goes_on} THEN 0L ELSE 1L END")
-        )
-        found = self.levels.level(begins, _ls_n=self.levels.over("sum(_ls_begins)", SO_FAR))
-        reaching = self._reaching(found) if rule.extend else found
-        zeroth = rule.is_zeroth([*states])
-        return (
-            reaching
-            if zeroth is None
-            else self.levels.level(reaching).where(raw(f"NOT ({zeroth})"), copy=False)
-        )
+        for columns in (given, known, around, placed):
+            rows = self.levels.level(rows, **columns)
+        return rows
 
     def _reaching(self, rows: exp.Select) -> exp.Select:
         """Give rows the bounds of their window, which reaches to the next or from the last one."""
