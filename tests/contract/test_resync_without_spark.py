@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream import Lake
+from lakestream import Lake, ManualClock
 from lakestream.engine.reading.small import SmallPath
 
 if TYPE_CHECKING:
@@ -83,3 +84,63 @@ def test_a_stream_with_another_definition_goes_on(lake: Lake) -> None:
     assert [(w.minute, s, n) for w, s, n in found] == [
         (m, s, n) for m in (0, 2) for s, n in (("a", 6), ("b", 4))
     ]
+
+
+class Delayed:
+    """A lake with a stream that shows what is open once five seconds have passed."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+        self.lake = Lake(path, clock=self.clock)
+        self.lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+        self.define("CREATE", "SESSION(ts, 20s)")
+
+    def define(self, word: str, trigger: str) -> None:
+        self.lake.sql(
+            f"{word} STREAM s {trigger} FROM t STREAM_OPTIONS(EXACT | MAX_DELAY(5s) | FILL_HISTORY) "
+            "INTO o AS SELECT _twstart AS w, count(*) AS n FROM %%trows"
+        )
+
+    def insert(self, *seconds: int) -> None:
+        self.lake.insert("t", [{"ts": f"2026-01-01 00:00:{at:02}", "v": at} for at in seconds])
+
+    def pass_delay(self) -> list[tuple[int, int]]:
+        """Let a delay pass; return the second of each window that is shown, and its rows."""
+        assert not self.lake.run().failed
+        self.clock.advance(timedelta(seconds=6))
+        assert not self.lake.run().failed
+        return [(at.second, n) for at, n in self.lake.sql("SELECT w, n FROM o ORDER BY w").fetchall()]
+
+
+@pytest.fixture
+def delayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Delayed]:
+    monkeypatch.setattr(SmallPath, "_of_spark", lambda *_: pytest.fail("Spark is asked"))
+    one = Delayed(tmp_path / "lake")
+    with one.lake:
+        yield one
+
+
+@pytest.mark.parametrize("trigger", ["INTERVAL(30s) SLIDING(30s)", "COUNT_WINDOW(3)", "SESSION(ts, 10s)"])
+def test_what_another_definition_opens_is_shown_when_the_one_before_has_shown_others(
+    delayed: Delayed, trigger: str
+) -> None:
+    delayed.insert(1, 12, 40)
+    assert delayed.pass_delay() == [(1, 2), (40, 1)]
+    delayed.define("CREATE OR REPLACE", trigger)
+    closed = [(1, 3)] if "COUNT" in trigger else [(1, 1), (12, 1)] if "SESSION" in trigger else [(0, 2)]
+    opened = [] if "COUNT" in trigger else [(40, 1)] if "SESSION" in trigger else [(30, 1)]
+    assert delayed.pass_delay() == closed + opened
+
+
+def test_what_was_shown_may_be_gone_when_its_stream_is_resynchronised(delayed: Delayed) -> None:
+    delayed.insert(1, 12, 40)
+    assert delayed.pass_delay() == [(1, 2), (40, 1)]
+    delayed.lake.sql("DELETE FROM t WHERE v = 40")
+    delayed.lake.sql("RECALCULATE STREAM s RESYNC")
+    assert delayed.pass_delay() == [(1, 2)]
+
+
+def test_what_is_open_is_shown_where_a_stream_is_replaced_before_its_first_tick(delayed: Delayed) -> None:
+    delayed.insert(1, 12, 40)
+    delayed.define("CREATE OR REPLACE", "INTERVAL(30s) SLIDING(30s)")
+    assert delayed.pass_delay() == [(0, 2), (30, 1)]

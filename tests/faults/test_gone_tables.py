@@ -349,10 +349,10 @@ def test_a_resync_that_fails_is_not_tried_for_ever(story: Story, monkeypatch: py
     calls: list[int] = []
     resync = Resync.run
 
-    def failing(self: Resync, now_us: int) -> int:
+    def failing(self: Resync, now_us: int, clock_us: int) -> int:
         calls.append(now_us)
         if len(calls) > 3:  # else a run that goes on for ever would
-            return resync(self, now_us)
+            return resync(self, now_us, clock_us)
         raise StreamError("CALCULATION_FAILED", "as often as it is tried")
 
     with monkeypatch.context() as patch:

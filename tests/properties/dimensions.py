@@ -448,11 +448,15 @@ def _calculation(of: Mapping[str, str]) -> Callable[[list[Row]], Figures]:
 
 
 def _figure(name: str, column: str, rows: list[Row]) -> object:
-    """Compute an aggregate; rows of one time stand in the order of their tables, then of the value."""
+    """Compute an aggregate; rows of one time go by their tables, composite key, then the value."""
     if column == "*":
         return len(rows)
     value = EXPRESSIONS[column]
     if name == "last_row":
-        return value(max(rows, key=lambda row: (row["ts"], row["tbname"]))) if rows else None
-    there = [(row["ts"], row["tbname"], value(row)) for row in rows if value(row) is not None]
-    return AGGREGATES[name]([found for _, _, found in sorted(there)])
+        return value(max(rows, key=_place)) if rows else None
+    there = [(_place(row), value(row)) for row in rows if value(row) is not None]
+    return AGGREGATES[name]([found for _, found in sorted(there)])
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    return row["ts"], row["tbname"], row.get("k") or 0

@@ -16,6 +16,7 @@ from lakestream.engine.streams.stream import followed_paths
 from lakestream.engine.streams.write import tick_tag
 from lakestream.engine.ticks.expecting import SourceQuarantine, refuse_standing
 from lakestream.engine.ticks.tick import output_app
+from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
 from lakestream.errors import StorageError
@@ -23,6 +24,7 @@ from lakestream.storage.delta import commit_digest
 from lakestream.storage.records.registry import Begun, Progress, Resynced, TablePosition, TickPlan
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.engine.planning.planner import Limits
@@ -54,8 +56,11 @@ class Resync:
     limits: Limits
     _waiting: list[WaitingGroup] = field(default_factory=list, init=False)
 
-    def run(self, now_us: int) -> int:
-        """Rewrite state, registration and progress, and return the source's version."""
+    def run(self, now_us: int, clock_us: int) -> int:
+        """Rewrite state, registration and progress, and return the source's version.
+
+        ``now_us`` is the system's time, ``clock_us`` that of the clock which ticks follow.
+        """
         source = self.catalog.handles.latest(self.stream.source.info.path)
         version = source.version
         plan, progress = self.registry.last(self.record.uuid)
@@ -64,7 +69,7 @@ class Resync:
         begun = self._begun(tick, version, source.table_id)
         self._expect(replace(self.record, **begun), tick, version, now_us)
         if len(state):
-            self.registry.states.write(self.record.uuid, tick, state.saved(version))
+            self.registry.states.write(self.record.uuid, tick, self._saved_as(state, version, clock_us))
         else:
             self.registry.remove_states(self.record.uuid)
         self.registry.update(self.record.uuid, **begun)
@@ -87,6 +92,17 @@ class Resync:
             ]
         )
         return version
+
+    def _saved_as(self, state: GroupState, version: int, clock_us: int) -> pa.Table:
+        """Return a state as it is saved: what is open in it has opened now."""
+        saved, delay = state.saved(version), self.stream.emission.max_delay
+        if delay is None:
+            return saved
+        delays, groups = Delays(delay.micros), state.without([group.gid for group in self._waiting]).rows
+        if groups is not None and groups.num_rows:
+            family = family_of(self.stream)
+            delays.follow(self.small.ask(lambda session: family.open_windows(session, groups)), clock_us)
+        return delays.saved(saved)
 
     def _expect(self, record: StreamRecord, tick: int, version: int, now_us: int) -> None:
         """Hold the source against what is expected of it, and put its quarantine together anew.

@@ -101,7 +101,7 @@ class Loader:
             corrected = progress.corrected if progress else None
             runtime.corrected = corrected or Corrected(record.created_us, version)
         if plan is not None:
-            self._restore_delays(runtime, plan)
+            self._restore_clock(runtime, plan)
         self.known[record.uuid] = runtime
         return runtime
 
@@ -146,9 +146,12 @@ class Loader:
         rows = saved[1].drop_columns(["version"])
         return rows if {*rows.column_names} == {*incremental.kept_columns.values()} else None
 
-    def _restore_delays(self, runtime: StreamRuntime, last: TickPlan) -> None:
-        """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
-        if runtime.delays is not None:
+    def _restore_clock(self, runtime: StreamRuntime, last: TickPlan) -> None:
+        """Follow the last tick, which the saved delays may lack: saying it again changes nothing.
+
+        One before a resynchronisation says nothing of the windows that are open now.
+        """
+        if runtime.delays is not None and last.tick >= runtime.position.tick:
             runtime.delays.follow(self._open_windows(runtime, runtime.state.rows), last.clock_us)
         if runtime.pending is None:
             self.take_clock(runtime, last)
@@ -164,7 +167,7 @@ class Loader:
         """Follow what the tick opened or closed, and what of the clock it has done."""
         if plan.closed is not None:
             runtime.closed_us = plan.closed[1]
-        if runtime.delays is None:
+        if runtime.delays is None or plan.tick < runtime.position.tick:
             return
         if plan.kind == "delay":
             runtime.delays.fire(plan.windows, plan.clock_us)

@@ -70,7 +70,9 @@ class Recalculating:
                 resync = Resync(
                     services.small, services.catalog, services.registry, record, stream, most, limits
                 )
-                version = resync.run(to_micros(self.services.system_clock.now()))
+                version = resync.run(
+                    to_micros(self.services.system_clock.now()), to_micros(self.services.clock.now())
+                )
             except TurnNeededError:
                 self._leave(record)
                 continue

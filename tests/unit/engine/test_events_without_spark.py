@@ -45,3 +45,18 @@ def test_openings_and_closings_are_told_without_spark(tmp_path: Path, trigger: s
             assert not lake.run().failed
     events = DeltaTable(tmp_path / "_lakestream" / "outbox").to_pyarrow_table()
     assert events.num_rows == sum(OPENED_AND_CLOSED[trigger])
+
+
+def test_a_result_of_windows_that_open_is_computed_without_spark(tmp_path: Path) -> None:
+    with Lake(tmp_path) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v BIGINT)")
+        lake.sql(
+            "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m STREAM_OPTIONS(EVENT_TYPE(WINDOW_OPEN)) "
+            "INTO o AS SELECT _twstart AS since, _twend AS until"
+        )
+        for rows in COMMITS:
+            lake.sql(f"INSERT INTO m VALUES {rows}")
+            assert not lake.run().failed
+        assert [since.second for (since,) in lake.sql("SELECT since FROM o ORDER BY since").fetchall()] == [
+            *(0, 10, 20, 30, 40)
+        ]

@@ -96,8 +96,8 @@ class GridBatch:
         return fired, view_of(recalculated, _RECALCULATED), late
 
     def _late(self) -> int:
-        row = self.snapshot.spark.sql(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}").head()
-        return int(row[0]) if row else 0
+        late = self.snapshot.spark.sql(f"SELECT coalesce(sum(late), 0) AS n FROM {_DETECTED}").toArrow()
+        return int(late["n"][0].as_py())
 
     def _recalculated(self, detected: DataFrame) -> DataFrame:
         """Return the windows that recalculations have let fire, each range over the state of its time."""

@@ -176,8 +176,9 @@ class GridEvents:
 
     def _keep_with_rows(self, view: str, windows: str, version: int) -> None:
         """Register those of the windows that have a row up to the watermark at a version of the source."""
-        span = self.given.spark.sql(f"SELECT min(low) AS low, max(high) AS high FROM ({windows})").head()
-        low, high = (0, 0) if span is None or span["low"] is None else (span["low"], span["high"])
+        ends = f"SELECT coalesce(min(low), 0) AS low, coalesce(max(high), 0) AS high FROM ({windows})"
+        (span,) = self.given.spark.sql(ends).toArrow().to_pylist()
+        low, high = span["low"], span["high"]
         self.given.relations.rows_at(version, [(low, high)])
         within = "r._ls_gid = w.gid AND r._ls_ts >= w.low AND r._ls_ts < w.high AND r._ls_ts <= w.mark"
         kept = self.given.spark.sql(f"SELECT w.* FROM ({windows}) w LEFT SEMI JOIN {ROWS} r ON {within}")

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
 
 
+_NO_RANGES = "filter(fires, r -> false)"
+"""No ranges of windows, of the type that others are."""
+
+
 @dataclass(frozen=True)
 class GridQueries:
     """The queries of one stream."""
@@ -223,7 +227,7 @@ class GridQueries:
             more = self._opening_ranges()
             if self.stream.deletes and not options.ignore_nodata:
                 retracted = f"concat(retracted, {self.left_open_ranges()})"
-        fires = "fires" if options.emission.at_close else "slice(fires, 1, 0)"
+        fires = "fires" if options.emission.at_close else _NO_RANGES
         if more:
             fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
         if anew or shown is not None:
@@ -232,7 +236,7 @@ class GridQueries:
             if shown is not None:
                 numbers = self._numbers_sql("lows", first)
                 still = f"filter({numbers}, r -> r.a >= {begins})"
-                fires = f"concat({fires}, CASE WHEN {last} THEN {still} ELSE slice(fires, 1, 0) END)"
+                fires = f"concat({fires}, CASE WHEN {last} THEN {still} ELSE {_NO_RANGES} END)"
                 went = self._numbers_sql("lows", "known_first")
             retracted = f"CASE WHEN {last} THEN concat(retracted, {went}) ELSE retracted END"
         ranges = "concat(fires, refired)"
