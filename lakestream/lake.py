@@ -215,14 +215,19 @@ class Lake(AbstractContextManager["Lake"]):
         self.close()
 
     @_one_at_a_time
-    def sql(self, text: str, dialect: str = "tdengine", *, limit: int | None = None) -> Result:
+    def sql(
+        self, text: str, dialect: str = "tdengine", *, limit: int | None = None, in_parts: bool = False
+    ) -> Result:
         """Run the statements of a text and return the result of the last one, up to ``limit`` rows of it.
 
+        ``in_parts``: rows that Spark computes for a query are computed while the result is read, and are not
+        cut: there may be one more than ``limit``.
         Raises StatementError with the place for what cannot be accepted; statements before it have
         been run.
         """
         result = Result(message="nothing to do")
         self._statements.selects.limit = limit
+        self._statements.selects.in_parts = in_parts
         for statement in parse_script(text, dialect=dialect):
             try:
                 result = self._statements.run(statement)
@@ -233,7 +238,7 @@ class Lake(AbstractContextManager["Lake"]):
             except Exception as error:
                 self._at.refuse_gone(error)
                 raise
-        shown = result if limit is None else result.first(limit)
+        shown = result if limit is None or in_parts else result.first(limit)
         return shown.within(lambda: self._at.shared)
 
     def inspect(self, statement: str) -> Inspection:

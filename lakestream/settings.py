@@ -286,7 +286,7 @@ class Settings:
         description="port of `serve` for PostgreSQL's clients, such as 5432; 0: none",
     )
     postgres_rows: int = _setting(
-        default=100_000, ge=1, description="most rows of a result for PostgreSQL's clients"
+        default=0, ge=0, description="most rows of a result for PostgreSQL's clients; 0: any number"
     )
     stuck_seconds: float = _setting(
         default=3_600.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -162,15 +163,14 @@ _MIXED = "interval"
 """Types of intervals that Arrow has no form for, by Spark's names: of months, and of months and seconds."""
 
 
-def _rows_of(frame: DataFrame) -> pa.Table:
-    """Return the rows of a frame; intervals that have months in them are texts, as ``1 years 2 months``."""
+def _without_months(frame: DataFrame) -> DataFrame:
+    """Return a frame whose intervals that have months in them are texts, as ``1 years 2 months``."""
     if not {_MIXED, *_MONTHS}.intersection(types_of(frame).values()):
-        return frame.toArrow()
+        return frame
     names = [f"c{at}" for at in range(len(frame.columns))]
     kinds = (field.dataType.simpleString() for field in frame.schema)
     told = [_told(name, kind) for name, kind in zip(names, kinds, strict=True)]
-    rows: pa.Table = frame.toDF(*names).selectExpr(*told).toArrow()
-    return rows.rename_columns(frame.columns)
+    return frame.toDF(*names).selectExpr(*told).toDF(*frame.columns)
 
 
 def _told(name: str, kind: str) -> str:
@@ -187,6 +187,30 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
     Raises StatementError QUERY_INVALID with what Spark says where a value cannot be computed, and
     NOT_SUPPORTED for a VARIANT among the columns.
     """
+    with _refusing(fragment):
+        return _told_rows(frame, fragment).toArrow()
+
+
+def in_parts(frame: DataFrame, fragment: Fragment) -> pa.RecordBatchReader:
+    """Return the rows of a query of Spark, which are computed while they are read.
+
+    Raises what :func:`computed` raises, the first part of it at once.
+    """
+    import pyarrow as pa
+
+    from lakestream.storage.rows.parts import arrow_reader
+
+    with _refusing(fragment):
+        reader = arrow_reader(_told_rows(frame, fragment))
+
+    def read() -> Iterator[pa.RecordBatch]:
+        with _refusing(fragment):
+            yield from reader
+
+    return pa.RecordBatchReader.from_batches(reader.schema, read())
+
+
+def _told_rows(frame: DataFrame, fragment: Fragment) -> DataFrame:
     for name, kind in types_of(frame).items():
         if holds_variant(kind):
             raise NotSupportedError(
@@ -194,8 +218,13 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
                 hint=f"its text: to_json({quoted(name)})",
                 place=place_of(fragment),
             )
+    return _without_months(frame)
+
+
+@contextmanager
+def _refusing(fragment: Fragment) -> Iterator[None]:
     try:
-        return _rows_of(frame)
+        yield
     except ValueError as error:
         if "null type" not in str(error):
             raise

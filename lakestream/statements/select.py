@@ -19,15 +19,31 @@ if TYPE_CHECKING:
 
 @dataclass
 class SelectStatements:
-    """Runs queries; ``limit`` is how many rows of a result are wanted, None for all."""
+    """Runs queries; ``limit`` is how many rows of a result are wanted, None for all.
+
+    ``in_parts``: those that Spark computes are computed while they are read.
+    """
 
     at: Workspace
     limit: int | None = None
+    in_parts: bool = False
 
     def query(self, statement: model.Query) -> Result:
         """SELECT, of at most the wanted rows and one more, which tells whether there are more."""
-        # One row more tells whether there are more.
-        return Result(arrow=self._rows(statement.query, None if self.limit is None else self.limit + 1))
+        from lakestream.statements.query import in_parts
+        from lakestream.storage.small.session import SmallSession
+
+        limit = None if self.limit is None else self.limit + 1
+
+        def ask(spark: SparkSession) -> Result:
+            # What is computed here is so whole: what does not come to its end is asked of Spark.
+            if not self.in_parts or isinstance(spark, SmallSession):
+                return Result(arrow=self._computed(spark, statement.query, limit))
+            frame = self._query_frame(spark, statement.query, limit)
+            return Result(reader=in_parts(frame, statement.query))
+
+        self.at.spark.check()
+        return self.at.small.ask(ask)
 
     def create_table(self, statement: model.CreateTableAs) -> Result:
         """CREATE TABLE … AS SELECT; nobody waits for the query. What is not filled is not made."""
@@ -67,16 +83,13 @@ class SelectStatements:
 
     def computed(self, fragment: model.Fragment) -> pa.Table:
         """Return all rows of a query."""
-        return self._rows(fragment, None)
+        self.at.spark.check()
+        return self.at.small.ask(lambda spark: self._computed(spark, fragment, None))
 
-    def _rows(self, fragment: model.Fragment, limit: int | None) -> pa.Table:
+    def _computed(self, spark: SparkSession, fragment: model.Fragment, limit: int | None) -> pa.Table:
         from lakestream.statements.query import computed
 
-        def ask(spark: SparkSession) -> pa.Table:
-            return computed(self._query_frame(spark, fragment, limit), fragment).slice(0, limit)
-
-        self.at.spark.check()
-        return self.at.small.ask(ask)
+        return computed(self._query_frame(spark, fragment, limit), fragment).slice(0, limit)
 
     def _query_frame(self, spark: SparkSession, fragment: model.Fragment, limit: int | None) -> DataFrame:
         from lakestream.engine.base.instants import to_micros

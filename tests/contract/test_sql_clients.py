@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakestream.errors import StatementError
 from lakestream.lake import Lake
 from lakestream.server.postgres.forms import in_lakes_words
 
@@ -104,3 +105,32 @@ def at(hour: int, minute: int = 0, second: float = 0) -> datetime:
 )
 def test_rows_are_postgresqls(lake: Lake, asked: str, given: list[tuple[Any, ...]]) -> None:
     assert lake.sql(in_lakes_words(asked, "main") or asked).fetchall() == given
+
+
+MANY = "SELECT id, id / 7 AS v, CAST(id AS STRING) AS s, TIMESTAMP_SECONDS(id) AS ts FROM range(300000)"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        MANY,
+        f"{MANY} ORDER BY v DESC",
+        f"SELECT s, count(*) AS n, max(ts) AS ts FROM ({MANY}) GROUP BY s",
+        "SELECT id AS a, array(id) AS a, make_interval(0, 1) FROM range(3)",
+        "SELECT id FROM range(3) WHERE id > 5",
+    ],
+)
+def test_rows_that_come_in_parts_are_those_of_the_whole(lake: Lake, asked: str) -> None:
+    reader, whole = lake.sql(asked, in_parts=True).to_reader(), lake.sql(asked).to_arrow()
+    parts = reader.read_all()
+    assert parts.schema == whole.schema
+    assert parts.equals(whole) or sorted(map(str, parts.to_pylist())) == sorted(map(str, whole.to_pylist()))
+
+
+def test_what_fails_behind_rows_that_were_given_is_told(lake: Lake) -> None:
+    asked = "SELECT assert_true(id < 299999), id FROM range(0, 300000, 1, 8)"
+    reader = lake.sql(asked, in_parts=True).to_reader()
+    assert reader.read_next_batch().num_rows > 0
+    with pytest.raises(StatementError, match="QUERY_INVALID"):
+        reader.read_all()
+    assert lake.sql("SELECT count(*) FROM range(10)").fetchall() == [(10,)]

@@ -27,6 +27,7 @@ class Result:
 
     ``truncated``: there were more rows than were asked for; ``written`` is how many a statement has inserted,
     changed or deleted, None for one that does none of it; ``spark`` gives the session of :meth:`to_spark`.
+    Rows that came as a ``reader`` are computed while it is read, all of them where they are asked for whole.
     The rows are an Arrow stream for whatever takes one (DuckDB, Polars, :meth:`lakestream.Lake.insert`).
     """
 
@@ -36,23 +37,34 @@ class Result:
         rows: Sequence[tuple[Any, ...]] = (),
         *,
         arrow: pa.Table | None = None,
+        reader: pa.RecordBatchReader | None = None,
         message: str = "",
         truncated: bool = False,
         written: int | None = None,
         spark: Callable[[], SparkSession] | None = None,
     ) -> None:
-        self.columns = tuple(columns) if arrow is None else tuple(arrow.column_names)
+        given = arrow if reader is None else reader
+        self.columns = tuple(columns) if given is None else tuple(given.schema.names)
         self.message = message
         self.truncated = truncated
         self.written = written
         self._rows = list(rows)
-        self._arrow = arrow
+        self._arrow, self._reader = arrow, reader
         self._spark = spark
 
     @property
     def arrow(self) -> pa.Table | None:
         """The rows as the Arrow table that they came as, None when they came otherwise."""
+        if self._reader is not None:
+            self._arrow, self._reader = self._reader.read_all(), None
         return self._arrow
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a reader; what computes them part by part does so while it is read, once."""
+        if (reader := self._reader) is None:
+            return self.to_arrow().to_reader()
+        self._reader = None
+        return reader
 
     @classmethod
     def of_rows(cls, did: str, count: int) -> Result:
@@ -61,7 +73,7 @@ class Result:
 
     def first(self, limit: int) -> Result:
         """Return the result with no more than its first ``limit`` rows."""
-        if self._arrow is None:
+        if (arrow := self.arrow) is None:
             more = len(self._rows) > limit
             return Result(
                 self.columns,
@@ -70,8 +82,8 @@ class Result:
                 truncated=more,
                 written=self.written,
             )
-        more = self._arrow.num_rows > limit
-        return Result(arrow=self._arrow.slice(0, limit), message=self.message, truncated=more)
+        more = arrow.num_rows > limit
+        return Result(arrow=arrow.slice(0, limit), message=self.message, truncated=more)
 
     def within(self, spark: Callable[[], SparkSession]) -> Result:
         """Return the same result with the session that :meth:`to_spark` uses; started on first need."""
@@ -79,6 +91,7 @@ class Result:
             self.columns,
             self._rows,
             arrow=self._arrow,
+            reader=self._reader,
             message=self.message,
             truncated=self.truncated,
             written=self.written,
@@ -90,16 +103,16 @@ class Result:
 
         Python's datetime ends with the years 1 and 9999: a column with times beyond them is one of texts.
         """
-        if self._arrow is None:
+        if (arrow := self.arrow) is None:
             return list(self._rows)
-        return list(zip(*map(values_of, self._arrow.columns), strict=True))
+        return list(zip(*map(values_of, arrow.columns), strict=True))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""
         import pyarrow as pa
 
-        if self._arrow is not None:
-            return self._arrow
+        if (arrow := self.arrow) is not None:
+            return arrow
         values = [list(column) for column in zip(*self._rows, strict=True)] or [[] for _ in self.columns]
         return pa.table(dict(zip(self.columns, values, strict=True)))
 

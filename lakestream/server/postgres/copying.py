@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ from pg_mimic.types import pack_int16
 from lakestream.server.postgres.failing import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pg_mimic import PgError
 
 _TO = re.compile(
@@ -54,12 +56,14 @@ class Form:
     delimiter: str
     null: str
 
-    def lines(self, names: Sequence[str], rows: Iterator[list[bytes | None]]) -> Iterator[bytes]:
-        """Yield a line for each row, of values as texts (None: NULL)."""
-        if self.has_header:
-            yield self._line(list(names))
-        for row in rows:
-            yield self._line([None if value is None else value.decode() for value in row])
+    def head(self, names: Sequence[str]) -> bytes:
+        """Return the message of the line that names columns, nothing where there is none."""
+        return copied_lines([self._line([*names])]) if self.has_header else b""
+
+    def lines(self, columns: Sequence[pa.Array]) -> Iterator[bytes]:
+        """Yield a line for each row, of values as texts by column."""
+        texts = (column.cast("string").to_pylist() for column in columns)
+        return map(self._line, zip(*texts, strict=True))
 
     def rows(self, width: int, lines: bytes) -> list[tuple[str | None, ...]]:
         """Return the rows of lines, of so many texts each. Raises PgError for what cannot be read."""
@@ -69,7 +73,7 @@ class Form:
             return []
         return self._of_csv(width, written) if self.is_csv else self._of_text(width, written)
 
-    def _line(self, values: list[str | None]) -> bytes:
+    def _line(self, values: Sequence[str | None]) -> bytes:
         written = [self.null if value is None else self._value(value) for value in values]
         return (self.delimiter.join(written) + "\n").encode()
 
@@ -232,9 +236,9 @@ def begun(columns: int, *, inwards: bool = False) -> bytes:
     return message(_IN if inwards else _OUT, b"\0" + formats)
 
 
-def copied_line(line: bytes) -> bytes:
-    """Return the message of a line."""
-    return message(_DATA, line)
+def copied_lines(lines: Iterable[bytes]) -> bytes:
+    """Return the messages of lines."""
+    return b"".join(map(partial(message, _DATA), lines))
 
 
 def ended() -> bytes:

@@ -6,21 +6,23 @@ psycopg's named cursors, pandas with ``chunksize`` and ODBC read large results s
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pg_mimic.connection import PortalEntry
 
 from lakestream.clock import SystemClock
 from lakestream.server.postgres.failing import refusal
+from lakestream.server.postgres.rows.portals import Answer, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
-    from typing import Any
 
-    from pg_mimic import Portal, ResultColumn
+    from pg_mimic import ResultColumn
     from pg_mimic.connection import Connection
+
+    from lakestream.server.postgres.rows.portals import Asked
 
 _NAME = r'(?P<name>"(?:[^"]|"")+"|\w+)'
 _DECLARE = re.compile(
@@ -124,19 +126,22 @@ class Cursors:
                 "25P01", "a cursor WITHOUT HOLD lives in a transaction", "BEGIN, or DECLARE … WITH HOLD"
             )
 
-    def open(self, declared: Declared, portal: Portal, columns: list[ResultColumn]) -> None:
+    def open(self, declared: Declared, portal: Asked, columns: list[ResultColumn]) -> None:
         """Keep the rows of a query under a name."""
         self._open[declared.name] = declared, self._clock.now()
         self._connection.portals[declared.name] = PortalEntry(portal, columns, declared.query)
 
-    async def read(self, step: Step) -> tuple[list[ResultColumn] | None, Sequence[Any]]:
-        """Return the columns and the next rows of a cursor. Raises PgError for an unknown one."""
+    async def read(self, step: Step) -> Answer:
+        """Return the next rows of a cursor, or pass over them. Raises PgError for an unknown one."""
         self._require(step.name)
-        entry = self._connection.portals[step.name]
-        if step.rows == 0:
-            return entry.columns, ()
-        rows, _ = await entry.portal.execute(step.rows or 0)
-        return entry.columns, rows
+        asked = cast("Asked", self._connection.portals[step.name].portal)
+        rows = Part(asked, sys.maxsize if step.rows is None else step.rows)
+        if step.gives_rows:
+            return Answer(await asked.columns(), rows)
+        passed = 0
+        while (piece := await rows.take(sys.maxsize)) is not None:
+            passed += piece.num_rows
+        return Answer(written=passed)
 
     def close(self, closed: Closed) -> None:
         """End a cursor, or all. Raises PgError for an unknown one."""
@@ -152,7 +157,8 @@ class Cursors:
     def _forget(self, names: list[str]) -> None:
         for name in names:
             self._open.pop(name, None)
-            self._connection.portals.pop(name, None)
+            if (entry := self._connection.portals.pop(name, None)) is not None:
+                cast("Asked", entry.portal).close()
 
     def _require(self, name: str) -> None:
         # One that was bound as a portal is a cursor, too; one that was declared may be closed as a portal.

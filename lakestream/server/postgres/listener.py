@@ -6,14 +6,17 @@ import asyncio
 import itertools
 import logging
 import secrets
-from contextlib import asynccontextmanager, suppress
+import sys
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pg_mimic import BaseSession, PgError, PgServer
 from pg_mimic import messages as said
-from pg_mimic.connection import Connection
-from pg_mimic.results import encode_row
+from pg_mimic.connection import Connection, PortalEntry, command_tag
+from pg_mimic.connection import _field_specs as field_specs
+from pg_mimic.middleware import is_transaction_end
+from pg_mimic.results import format_code_for
 from pg_mimic.stream import ConnectionClosed
 
 from lakestream.errors import LakestreamError
@@ -26,11 +29,12 @@ from lakestream.server.postgres.copying import (
     CopyIn,
     CopyOut,
     begun,
-    copied_line,
+    copied_lines,
     copy_statement,
     ended,
 )
 from lakestream.server.postgres.failing import placed, refusal, told
+from lakestream.server.postgres.rows.values import data_rows, encoded
 from lakestream.server.postgres.session import LakeSession
 from lakestream.server.postgres.settings import SessionSettings
 from lakestream.server.postgres.stream import (
@@ -48,16 +52,24 @@ from lakestream.server.process.connections import HEAD_SECONDS
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+
+    import pyarrow as pa
+    from pg_mimic.messages import ParsedBind, ParsedDescribeOrClose, ParsedExecute, ParsedParse
 
     from lakestream.server.api.asking import Service
     from lakestream.server.api.guard import Keys
+    from lakestream.server.postgres.rows.portals import Asked, Prepared
 
 _logger = logging.getLogger("lakestream.postgres")
 
 
 class Line(Connection):
     """A connection of somebody who was let in; of a script each statement is taken as it is written."""
+
+    @property
+    def _lake(self) -> LakeSession:
+        return cast("LakeSession", self.session)
 
     async def _authenticate(self) -> bool:
         self.stream.write(said.make_authentication_ok())
@@ -66,7 +78,94 @@ class Line(Connection):
     async def _execute_one_simple_statement(self, sql: str) -> None:
         if parameters(sql):
             raise refusal("42P02", "there is no value for parameters of a plain query, as $1", "prepare it")
-        await super()._execute_one_simple_statement(in_plain_words(sql))
+        sql = in_plain_words(sql)
+        self._require_sound(sql)
+        with closing(await self._asked(sql)) as asked:
+            count, _ = await self._executed(asked, [], 0, described=True)
+        self.stream.write(said.make_command_complete(command_tag(sql, count)))
+
+    async def _asked(self, sql: str) -> Asked:
+        """Return a statement without parameters, to be run."""
+        return cast("Prepared", await self.session.prepare(sql, [])).bind([])
+
+    def _require_sound(self, sql: str) -> None:
+        """Raise PgError in a transaction that has failed, but for what ends it."""
+        if self.tx_status == b"E" and not is_transaction_end(sql):
+            raise refusal("25P02", "the transaction has failed, ROLLBACK first")
+
+    async def _executed(
+        self, asked: Asked, formats: Sequence[int], most: int, *, described: bool = False
+    ) -> tuple[int, bool]:
+        """Run a statement, and send the next of its rows, ``most`` at most (0: all).
+
+        ``described``: behind their columns. Returns how many rows were sent, or written, and whether there
+        may be more.
+        """
+        async with self._lake.limited():
+            columns = await asked.columns()
+            if columns is None:
+                return await asked.written(), False
+            if described:
+                self.stream.write(said.make_row_description(field_specs(columns)))
+            return await self._sent(
+                asked, lambda piece: data_rows(encoded(piece, formats), piece.num_rows), most
+            )
+
+    async def _sent(
+        self, asked: Asked, form: Callable[[pa.RecordBatch], bytes], most: int = 0
+    ) -> tuple[int, bool]:
+        """Send the next rows in a form, as fast as the client takes them; as :meth:`_executed`."""
+        sent = 0
+        while not most or sent < most:
+            piece = await asked.take(most - sent if most else sys.maxsize)
+            if piece is None:
+                return sent, False
+            # In a thread: other clients are not to wait meanwhile.
+            self.stream.write(await asyncio.to_thread(form, piece))
+            await self.stream.drain()
+            sent += piece.num_rows
+        return sent, True
+
+    async def _handle_parse(self, parsed: ParsedParse) -> None:
+        if (before := self.statements.pop(parsed.statement_name, None)) is not None:
+            cast("Prepared", before).close()
+        await super()._handle_parse(parsed)
+
+    async def _handle_bind(self, parsed: ParsedBind) -> None:
+        prepared = cast("Prepared", self._get_statement(parsed.statement_name))
+        values: list[Any] = [
+            self._decode_param(value, format_code_for(parsed.param_format_codes, at), prepared.param_oids, at)
+            for at, value in enumerate(parsed.params)
+        ]
+        self._drop_portal(parsed.portal_name)
+        portal = PortalEntry(prepared.bind(values), None, prepared.sql, parsed.result_format_codes)
+        self.portals[parsed.portal_name] = portal
+        self.stream.write(said.make_bind_complete())
+
+    async def _handle_describe(self, parsed: ParsedDescribeOrClose) -> None:
+        if parsed.kind != said.TARGET_STATEMENT:
+            entry = self._get_portal(parsed.name)
+            entry.columns = await entry.portal.columns()
+        await super()._handle_describe(parsed)
+
+    async def _handle_execute(self, parsed: ParsedExecute) -> None:
+        entry = self._get_portal(parsed.portal_name)
+        self._require_sound(entry.sql)
+        count, is_suspended = await self._executed(entry.portal, entry.result_format_codes, parsed.max_rows)
+        self.stream.write(
+            said.make_portal_suspended()
+            if is_suspended
+            else said.make_command_complete(command_tag(entry.sql, count))
+        )
+
+    async def _handle_close(self, parsed: ParsedDescribeOrClose) -> None:
+        if parsed.kind != said.TARGET_STATEMENT:
+            self._drop_portal(parsed.name)
+        await super()._handle_close(parsed)
+
+    def _drop_portal(self, name: str) -> None:
+        if (entry := self.portals.pop(name, None)) is not None:
+            entry.portal.close()
 
     async def _dispatch(self, tag: bytes, payload: bytes) -> None:
         if tag in OF_COPYING:
@@ -74,6 +173,8 @@ class Line(Connection):
         error = None if self._ignore_until_sync else unreadable(tag, payload)
         if error is None:
             await super()._dispatch(tag, payload)
+            if tag in (said.QUERY, said.SYNC) and self.tx_status == b"I":
+                self._lake.end_transaction()
             return
         self.stream.write(_response("ERROR", error))
         self._ignore_until_sync = True
@@ -98,8 +199,7 @@ class Line(Connection):
                 if copied is None:
                     await self._execute_one_simple_statement(statement)
                     continue
-                if self.tx_status == b"E":
-                    raise refusal("25P02", "the transaction has failed, ROLLBACK first")
+                self._require_sound(statement)
                 if isinstance(copied, CopyIn):
                     with placed(statement.find(copied.written)):
                         await self._copy_in(copied)
@@ -109,11 +209,10 @@ class Line(Connection):
 
     async def _copy_in(self, copied: CopyIn) -> None:
         """Write the lines that a client sends."""
-        session = cast("LakeSession", self.session)
-        width = await session.width(copied)
+        width = await self._lake.width(copied)
         self.stream.write(begun(width, inwards=True))
         await self.stream.drain()
-        written = await session.take(copied, width, await self._lines())
+        written = await self._lake.take(copied, width, await self._lines())
         self.stream.write(said.make_command_complete(f"COPY {written}"))
 
     async def _lines(self) -> bytes:
@@ -141,22 +240,21 @@ class Line(Connection):
 
     async def _copy_out(self, copied: CopyOut) -> None:
         """Send the rows of a query as lines."""
-        query = await self.session.prepare(copied.query, [])
-        columns = await query.describe()
-        if columns is None:
-            raise refusal("0A000", "NOT_SUPPORTED: COPY is of a query")
-        rows, _ = await query.bind([]).execute(0)
-        self.stream.write(begun(len(columns)))
-        texts = (encode_row(row, columns) for row in rows)
-        for line in copied.form.lines([one.name for one in columns], texts):
-            self.stream.write(copied_line(line))
-        self.stream.write(ended())
-        self.stream.write(said.make_command_complete(f"COPY {len(rows)}"))
+        with closing(await self._asked(copied.query)) as asked:
+            async with self._lake.limited():
+                columns = await asked.columns()
+                if columns is None:
+                    raise refusal("0A000", "NOT_SUPPORTED: COPY is of a query")
+                self.stream.write(begun(len(columns)) + copied.form.head([one.name for one in columns]))
+                count, _ = await self._sent(
+                    asked, lambda piece: copied_lines(copied.form.lines(encoded(piece, [])))
+                )
+        self.stream.write(ended() + said.make_command_complete(f"COPY {count}"))
 
 
 @dataclass(frozen=True)
 class Terms:
-    """On what clients are served: by which ``keys``, how many ``connections``, ``rows`` of a result.
+    """On what clients are served: by which ``keys``, how many ``connections``, ``rows`` of a result (0: any).
 
     ``seconds`` is how long a statement may take (0: any time); with ``tls`` everything is encrypted.
     """

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import re
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakSet
 
-from pg_mimic import TEXT, BaseSession, PgError, Portal, ResultColumn, Statement, StaticStatement
+import pyarrow as pa
+from pg_mimic import TEXT, BaseSession, PgError
 from pg_mimic.messages import make_notice_response
 from pg_mimic.middleware import MiddlewareContext, transaction_control
 
@@ -18,7 +20,7 @@ from lakestream.engine.base.names import TBNAME
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.lake import statements_of, workspace_of
 from lakestream.language import model, parse_script
-from lakestream.server.api.asking import permit, run_permitted, run_statements
+from lakestream.server.api.asking import permit, run_permitted
 from lakestream.server.api.guard import RequestRefused
 from lakestream.server.postgres.catalog.answers import Catalog, State
 from lakestream.server.postgres.catalog.queries import is_about_catalog, parsed
@@ -28,8 +30,10 @@ from lakestream.server.postgres.copying import CopyIn, copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import placed, problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words, types_told
+from lakestream.server.postgres.rows.portals import Answer, Coming, Prepared
+from lakestream.server.postgres.rows.spool import Spool
+from lakestream.server.postgres.rows.values import result_columns
 from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
-from lakestream.server.postgres.values import told_rows
 from lakestream.server.postgres.wording import (
     filled,
     in_plain_words,
@@ -47,14 +51,11 @@ if TYPE_CHECKING:
 
     from pg_mimic.connection import Connection
 
-    from lakestream.engine.base.result import Result
     from lakestream.lake import Lake
     from lakestream.server.api.asking import Asker, Service
     from lakestream.server.postgres.catalog.tables import Seen
     from lakestream.server.postgres.settings import Change, SessionSettings
     from lakestream.server.postgres.wording import Value
-
-    Ask = Callable[[str, Sequence[Value], Sequence[int]], Awaitable["Answer"]]
 
 _LOOK_SECONDS = 0.5
 _WITH_ROWS = (
@@ -109,21 +110,8 @@ _logger = logging.getLogger("lakestream.postgres")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a statement gave: columns (None: none) and rows, what there is to say, whether there are more.
-
-    Without columns the rows are those that were written, of which only the number is told.
-    """
-
-    columns: list[ResultColumn] | None
-    rows: Sequence[Any]
-    message: str = ""
-    truncated: bool = False
-
-
 class LakeSession(BaseSession):
-    """One connection's statements; ``rows`` are the most of a result, ``seconds`` the most of time.
+    """One connection's statements; ``rows`` are the most of a result (0: any), ``seconds`` the most of time.
 
     ``database`` is the current one, as statements without a name of one mean it; ``kept`` is what is set.
     """
@@ -144,6 +132,7 @@ class LakeSession(BaseSession):
         self._catalog: Catalog | None = None
         self._cursors: Cursors | None = None
         self._kept = kept
+        self._open = WeakSet[Coming]()
         self._use(kept.given.get(SEARCH_PATH, database))
 
     async def init(self, connection: Connection) -> None:
@@ -154,17 +143,19 @@ class LakeSession(BaseSession):
         self._catalog = Catalog(visit, self._seconds)
 
     async def close(self) -> None:
-        """Forget what the session has seen."""
+        """Forget what the session has seen, and end what it still computes."""
+        for rows in [*self._open]:
+            rows.close()
         if self._catalog is not None:
             self._catalog.close()
 
-    async def prepare(self, sql: str, param_oids: list[int | None]) -> Statement:
+    async def prepare(self, sql: str, param_oids: list[int | None]) -> Prepared:
         """Return a statement that can be asked for its columns and its rows. Raises PgError."""
         parts = split(sql)
         if len(parts) > 1:
             raise refusal("42601", "several statements cannot be prepared as one")
         text = with_plain_texts(in_plain_words(parts[0])).strip() if parts else ""
-        own = await self._of_connection(text) if text else StaticStatement("", None, [])
+        own = await self._of_connection(text) if text else _doing("")
         if own is not None:
             return own
         count = parameters(text)
@@ -205,6 +196,11 @@ class LakeSession(BaseSession):
                 columns["", table.name] = listed
         return types_told(sql, columns)
 
+    def end_transaction(self) -> None:
+        """End the cursors, and portals, that live no longer than their transaction."""
+        assert self._cursors is not None
+        self._cursors.end_transaction()
+
     # --- COPY FROM STDIN ------------------------------------------------------------------------
 
     async def width(self, copied: CopyIn) -> int:
@@ -233,15 +229,15 @@ class LakeSession(BaseSession):
         rows = await asyncio.to_thread(copied.form.rows, width, lines)
         statement = model.Insert((replace(target, rows=tuple(rows)),))
 
-        def write(lake: Lake) -> Answer:
+        def write(lake: Lake) -> tuple[int, str]:
             result = statements_of(lake).run(statement)
-            return Answer(None, range(result.written or 0), result.message)
+            return result.written or 0, result.message
 
-        given = await self._told(
+        written, message = await self._told(
             run_permitted(self._service, self._asker, asked, self._gone, write, copied.said), copied.written
         )
-        self._count(given)
-        return len(given.rows)
+        self._count(message)
+        return written
 
     def _insertion(self, copied: CopyIn) -> tuple[StatementRequest, model.InsertTarget]:
         """Return the INSERT that a COPY stands for, without its rows."""
@@ -258,36 +254,39 @@ class LakeSession(BaseSession):
 
     # --- what is about the connection -----------------------------------------------------------
 
-    async def _of_connection(self, sql: str) -> Statement | None:
+    async def _of_connection(self, sql: str) -> Prepared | None:
         """Return what sets or shows the state of the connection, None for a statement of the lake."""
         if _NOTHING_TO_DO.match(sql):
-            return StaticStatement(sql, None, [])
+            return _doing(sql)
         if _INDEX.match(sql):
             said = "a lake has no indexes: none is made, and queries give the same without it"
-            return StaticStatement(sql, None, [], lambda: self._notice(said))
+            return _doing(sql, lambda: self._notice(said))
         assert self._connection is not None
         context = MiddlewareContext(self._connection, sql, [])
         transaction, changed = await transaction_control(context), self._kept.changed_by(sql)
         if transaction is not None:
-            return StaticStatement(
-                transaction.sql, None, [], lambda: self._transaction(transaction.sql, changed or ())
-            )
+            return _doing(transaction.sql, lambda: self._transaction(transaction.sql, changed or ()))
         if changed is not None:
-            return StaticStatement(sql, None, [], lambda: self._set(changed))
+            return _doing(sql, lambda: self._set(changed))
         shown = _SHOW.match(sql)
         return None if shown is None or _is_read(sql) else self._shown(sql, shown["name"])
 
-    def _shown(self, sql: str, asked: str) -> Statement | None:
+    def _shown(self, sql: str, asked: str) -> Prepared | None:
         """Return what shows a setting, or all; None where none has the name."""
         settings = self._settings()
         if asked.lower() == "all":
-            columns = [ResultColumn(name, TEXT) for name in ("name", "setting", "description")]
-            return StaticStatement(sql, columns, [(*one, "") for one in sorted(settings.items())])
+            listed = sorted(settings.items())
+            return _showing(
+                sql,
+                {
+                    "name": [name for name, _ in listed],
+                    "setting": [value for _, value in listed],
+                    "description": [""] * len(listed),
+                },
+            )
         name = " ".join(asked.lower().split())
         name = _SHOWN_AS.get(name, name)
-        if name not in settings:
-            return None
-        return StaticStatement(sql, [ResultColumn(name, TEXT)], [(settings[name],)])
+        return _showing(sql, {name: [settings[name]]}) if name in settings else None
 
     def _settings(self) -> dict[str, str]:
         """Return the settings of the connection, as they were set, by name."""
@@ -295,7 +294,7 @@ class LakeSession(BaseSession):
         told = {name.lower(): value for name, value in self._connection.server.parameter_status.items()}
         return {**_SETTINGS, **told, **self._kept.given, SEARCH_PATH: self.database}
 
-    def _of_cursor(self, asked: Declared | Step | Closed, sql: str, kinds: list[int]) -> Statement:
+    def _of_cursor(self, asked: Declared | Step | Closed, sql: str, kinds: list[int]) -> Prepared:
         cursors = self._cursors
         assert cursors is not None
 
@@ -306,16 +305,15 @@ class LakeSession(BaseSession):
                     with placed(len(sql) - len(asked.query)):
                         query = await self.prepare(asked.query, [*kinds])
                         portal = query.bind(list(cast("Sequence[str | None]", values)))
-                        columns = await query.describe()
+                        columns = await portal.columns()
                     if columns is None:
                         raise refusal("42P11", "a cursor is of a query")
                     cursors.open(asked, portal, columns)
                 case Step():
-                    columns, rows = await cursors.read(asked)
-                    return Answer(columns if asked.gives_rows else None, rows)
+                    return await cursors.read(asked)
                 case Closed():
                     cursors.close(asked)
-            return Answer(None, ())
+            return Answer()
 
         return Prepared(sql, kinds, answer, has_rows=isinstance(asked, Step) and asked.gives_rows)
 
@@ -342,8 +340,8 @@ class LakeSession(BaseSession):
         written, self._written = self._written, 0
         assert self._connection is not None
         self._connection.tx_status = b"T" if word == "BEGIN" else b"I"
-        if word != "BEGIN" and self._cursors is not None:
-            self._cursors.end_transaction()
+        if word != "BEGIN":
+            self.end_transaction()
             self._set(self._kept.end_transaction())
         self._set(changed)
         if word == "ROLLBACK" and written:
@@ -376,23 +374,38 @@ class LakeSession(BaseSession):
         if self._kept.is_read_only:
             require_reading(asked)
 
-        def answer(result: Result, database: str) -> tuple[Answer, str]:
-            if not result.columns:
-                return Answer(None, range(result.written or 0), result.message), database
-            columns, rows = told_rows(result.to_arrow())
-            return Answer(columns, rows, result.message, result.truncated), database
+        spool, said = Spool(), [""]
 
-        given, self.database = await self._told(
-            run_statements(self._service, self._asker, asked, self._gone, answer, self._rows), written
-        )
-        self._count(given)
-        return given
+        def answer(lake: Lake) -> tuple[int, str, str]:
+            result = lake.sql(asked.sql, asked.dialect, limit=self._rows or None, in_parts=True)
+            said[0] = result.message
+            if result.columns:
+                spool.fill(result.to_reader(), self._rows)
+            return result.written or 0, result.message, lake.database
 
-    def _count(self, given: Answer) -> None:
+        running = run_permitted(self._service, self._asker, asked, self._gone, answer)
+        filling = asyncio.ensure_future(self._asked_of_lake(running, written))
+        coming = Coming(spool, filling)
+        try:
+            async with self.limited():
+                schema = await coming.schema()
+        except BaseException:
+            coming.close()
+            raise
+        if schema is not None:
+            self._notice(said[0])
+            self._open.add(coming)
+            return Answer(result_columns(schema), coming)
+        count, message, self.database = filling.result()
+        self._count(message)
+        return Answer(written=count)
+
+    def _count(self, message: str) -> None:
+        """Count a statement that gives no rows, and tell what it says."""
         assert self._connection is not None
-        if given.columns is None and self._connection.tx_status == b"T":
+        if self._connection.tx_status == b"T":
             self._written += 1
-        self._notice(given.message)
+        self._notice(message)
 
     def _notice(self, said: str) -> None:
         assert self._connection is not None
@@ -409,10 +422,10 @@ class LakeSession(BaseSession):
         found = await self._seen("the system tables")
         assert self._cursors is not None
         state = State(self.database, before, self._cursors.rows())
-        async with self._limited():
-            answer = Answer(*told_rows(await self._catalog.ask(tree, state, found)))
+        async with self.limited():
+            rows = await self._catalog.ask(tree, state, found)
         self._set(changed)
-        return answer
+        return Answer.of(rows)
 
     async def _seen(self, what: str) -> Seen:
         """Return what the client sees of the lake."""
@@ -424,7 +437,7 @@ class LakeSession(BaseSession):
         )
 
     @asynccontextmanager
-    async def _limited(self) -> AsyncIterator[None]:
+    async def limited(self) -> AsyncIterator[None]:
         """Raise PgError where what is done takes longer than the client has set."""
         seconds = self._kept.seconds
         try:
@@ -435,10 +448,14 @@ class LakeSession(BaseSession):
             raise refusal("57014", said, "the setting statement_timeout of this session") from None
 
     async def _told(self, asked: Awaitable[_T], written: str = "") -> _T:
+        """Return what :meth:`_asked_of_lake` does, in no more time than the client has set."""
+        async with self.limited():
+            return await self._asked_of_lake(asked, written)
+
+    async def _asked_of_lake(self, asked: Awaitable[_T], written: str) -> _T:
         """Return what comes of asking the lake; errors are told with their places in what was written."""
         try:
-            async with self._limited():
-                return await asked
+            return await asked
         except LakestreamError as error:
             raise told(error, written) from None
         except RequestRefused as error:
@@ -457,72 +474,28 @@ class LakeSession(BaseSession):
             await asyncio.sleep(_LOOK_SECONDS)
 
 
+def _doing(sql: str, do: Callable[[], None] = lambda: None) -> Prepared:
+    """Return a statement that gives no rows, and does something of the connection."""
+
+    async def answer(*_: object) -> Answer:
+        do()
+        return Answer()
+
+    return Prepared(sql, [], answer, has_rows=False)
+
+
+def _showing(sql: str, columns: Mapping[str, list[str]]) -> Prepared:
+    """Return a statement that shows texts."""
+
+    async def answer(*_: object) -> Answer:
+        return Answer.of(pa.table(dict(columns)))
+
+    return Prepared(sql, [], answer, has_rows=True)
+
+
 def _is_read(sql: str) -> bool:
     """Return whether a lake reads a statement: SHOW of its own things, not of a connection's setting."""
     try:
         return bool(parse_script(sql))
     except StatementError:
         return False
-
-
-class Prepared(Statement):
-    """A statement with its parameters; ``ask`` runs it with values; ``has_rows``: it gives some.
-
-    A client may ask for the columns first, of which only running it tells: those rows are the first portal's.
-    """
-
-    def __init__(self, sql: str, kinds: list[int], ask: Ask, *, has_rows: bool) -> None:
-        self.sql, self.param_oids = sql, [*kinds]
-        self._kinds, self._ask, self._has_rows = kinds, ask, has_rows
-        self._bound: Asked | None = None
-        self._looked: Asked | None = None
-
-    async def describe(self) -> list[ResultColumn] | None:
-        """Return the columns of the rows; of the last portal's, where one was bound."""
-        if not self._has_rows:
-            return None
-        portal = self._bound
-        if portal is None:
-            portal = self._looked = self._looked or self._portal([None] * len(self.param_oids))
-        return (await portal.answer()).columns
-
-    def bind(self, params: list[str | None]) -> Portal:
-        """Return what runs the statement with values."""
-        looked, self._looked = self._looked, None
-        self._bound = looked if looked is not None and not params else self._portal(params)
-        return self._bound
-
-    def _portal(self, params: list[str | None]) -> Asked:
-        return Asked(lambda: self._ask(self.sql, params, self._kinds))
-
-
-class Asked(Portal):
-    """A statement that runs once, when its columns or its rows are asked for."""
-
-    def __init__(self, ask: Callable[[], Awaitable[Answer]]) -> None:
-        self._ask = ask
-        self._answer: Answer | None = None
-        self._sent = 0
-
-    async def answer(self) -> Answer:
-        """Return what the statement gave."""
-        if self._answer is None:
-            self._answer = await self._ask()
-        return self._answer
-
-    async def execute(self, max_rows: int) -> tuple[Sequence[Any], bool]:  # type: ignore[override]
-        """Return the next rows, and whether that many were asked for. Raises PgError where there are more."""
-        answer = await self.answer()
-        if answer.columns is None:
-            return answer.rows, False
-        end = self._sent + max_rows if max_rows > 0 else len(answer.rows)
-        if answer.truncated and (max_rows <= 0 or end > len(answer.rows)):
-            error = StatementError(
-                "RESULT_TOO_LARGE",
-                f"the result has more than {len(answer.rows):,} rows",
-                hint="LIMIT, or the setting postgres_rows",
-            )
-            raise told(error)
-        rows = answer.rows[self._sent : end]
-        self._sent = end
-        return rows, 0 < max_rows == len(rows)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -115,6 +115,13 @@ _LEAST_SPARK = 4
 """The oldest Spark, by its major version, whose functions and Delta are those that statements are run by."""
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_SMALL_PARTS = {
+    "spark.sql.files.maxPartitionBytes": "16m",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+}
 _ROWS_OF_PARTITION = 100_000
 
 _ENDING_SECONDS = 2.0
@@ -422,12 +429,24 @@ def few_partitions(spark: SparkSession, rows: int) -> Iterator[None]:
 @contextmanager
 def _with_setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
     """Have a session a setting for a while."""
-    before = spark.conf.get(key) or ""
+    before = spark.conf.get(key, None)
     spark.conf.set(key, value)
     try:
         yield
     finally:
-        spark.conf.set(key, before)
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
+
+
+@contextmanager
+def small_parts(spark: SparkSession) -> Iterator[None]:
+    """Have what a session computes meanwhile be computed in parts that its driver holds one of easily."""
+    with ExitStack() as settings:
+        for key, value in _SMALL_PARTS.items():
+            settings.enter_context(_with_setting(spark, key, value))
+        yield
 
 
 def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -16,7 +16,7 @@ from lakestream import __version__
 from lakestream.lake import workspace_of
 from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.server.postgres.catalog.relations import FIRST_UNKNOWN, SCHEMAS, TABLES, relations
-from lakestream.server.postgres.values import type_number
+from lakestream.server.postgres.rows.values import type_number
 from lakestream.storage.columns.types import arrow_type
 
 if TYPE_CHECKING:
