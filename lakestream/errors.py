@@ -60,7 +60,8 @@ class LakestreamError(Exception):
     Attributes: ``code`` (stable, upper snake case), ``message``, ``hint`` (what would be right, may
     be empty), ``place`` (for statements), ``exit_status`` (of the command line), ``script`` (for a file of
     statements: the lines of those that ``ran``, ``failed`` and were ``not_run``), ``missing`` (the full name
-    of what is not there).
+    of what is not there), ``unknown`` (of what kind a name in a query is that there is none of, such as
+    ``column``).
     """
 
     exit_status = 1
@@ -75,6 +76,7 @@ class LakestreamError(Exception):
         self.hint = hint
         self.place = place
         self.script: dict[str, list[int]] | None = None
+        self.unknown = ""
 
     @property
     def errors(self) -> tuple[LakestreamError, ...]:

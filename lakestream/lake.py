@@ -220,14 +220,11 @@ class Lake(AbstractContextManager["Lake"]):
     ) -> Result:
         """Run the statements of a text and return the result of the last one, up to ``limit`` rows of it.
 
-        ``in_parts``: rows that Spark computes for a query are computed while the result is read, and are not
-        cut: there may be one more than ``limit``.
-        Raises StatementError with the place for what cannot be accepted; statements before it have
-        been run.
+        ``in_parts``: what Spark computes comes while it is read, a row more at most. Raises StatementError
+        with the place for what cannot be accepted; statements before it have been run.
         """
         result = Result(message="nothing to do")
-        self._statements.selects.limit = limit
-        self._statements.selects.in_parts = in_parts
+        self._statements.selects.limit, self._statements.selects.in_parts = limit, in_parts
         for statement in parse_script(text, dialect=dialect):
             try:
                 result = self._statements.run(statement)
@@ -238,8 +235,7 @@ class Lake(AbstractContextManager["Lake"]):
             except Exception as error:
                 self._at.refuse_gone(error)
                 raise
-        shown = result if limit is None or in_parts else result.first(limit)
-        return shown.within(lambda: self._at.shared)
+        return (result if limit is None or in_parts else result.first(limit)).within(lambda: self._at.shared)
 
     def inspect(self, statement: str) -> Inspection:
         """Look at the table that ``CREATE TABLE … LOCATION`` or ``USING TABLE`` would name; nothing is done.
@@ -284,10 +280,9 @@ class Lake(AbstractContextManager["Lake"]):
             return self._at.tree.insert(table, given)
         info = self._at.named(table)
         with refusals_named(), self._at.changing("INSERT", [info]):
-            editor = self._at.editor()
             if isinstance(given, list):
-                return editor.insert_dicts(info, given)
-            return editor.insert_frame(info, given)
+                return self._at.editor().insert_dicts(info, given)
+            return self._at.editor().insert_frame(info, given)
 
     @_one_at_a_time
     def recalculate(

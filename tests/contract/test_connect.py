@@ -58,6 +58,9 @@ def history(root: Path, spark: SparkSession) -> list[str]:
         for stream in ("interval_plain", "session_plain", "sliding_exact", "count_exact"):
             lines.append(f"{stream} {lake.sql(f'VERIFY STREAM {stream}').fetchall()}")
         lines.append(str(lake.sql("SELECT k, k, count(*) FROM t GROUP BY k ORDER BY k").fetchall()))
+        asked = "SELECT id, assert_true(id >= 0), timestamp_seconds(id) AS ts FROM range(20000) ORDER BY id"
+        parts = lake.sql(asked, in_parts=True).to_reader().read_all()
+        lines.append(f"{parts.schema.types} {parts.num_rows} {parts.slice(19_998).to_pylist()}")
         lines.append(str(lake.table("t").count() + lake.spark.table("main.t").count()))
     return lines
 

@@ -112,7 +112,9 @@ def _not_there(
     code: str, what: str, kind: str, name: str, known: Iterable[str], place: Place
 ) -> StatementError:
     said = f"{what} cannot be evaluated: there is no {kind} {name}"
-    return StatementError(code, said, hint=did_you_mean(name, known), place=place)
+    error = StatementError(code, said, hint=did_you_mean(name, known), place=place)
+    error.unknown = kind
+    return error
 
 
 def failed(code: str, what: str, fragment: Fragment, error: Exception) -> StatementError | None:

@@ -101,6 +101,9 @@ class Cursors:
     def __init__(self, connection: Connection) -> None:
         self._connection, self._clock = connection, SystemClock()
         self._open: dict[str, tuple[Declared, datetime]] = {}
+        self._lasting: set[str] = set()
+        self.running = ""
+        """The portal that is run: it cannot be read, or closed, by what it runs."""
 
     def rows(self) -> list[dict[str, object]]:
         """Return what ``pg_cursors`` tells of those that are open, and that a client has not closed."""
@@ -119,12 +122,12 @@ class Cursors:
 
     def require_place(self, declared: Declared) -> None:
         """Raise PgError where a cursor cannot be declared: a name that is taken, or no transaction."""
-        if declared.name in self._open:
-            raise refusal("42P03", f'the cursor "{declared.name}" is there already')
         if not declared.is_held and self._connection.tx_status == b"I":
             raise refusal(
                 "25P01", "a cursor WITHOUT HOLD lives in a transaction", "BEGIN, or DECLARE … WITH HOLD"
             )
+        if declared.name in self._connection.portals:
+            raise refusal("42P03", f'the cursor "{declared.name}" is there already')
 
     def open(self, declared: Declared, portal: Asked, columns: list[ResultColumn]) -> None:
         """Keep the rows of a query under a name."""
@@ -135,9 +138,11 @@ class Cursors:
         """Return the next rows of a cursor, or pass over them. Raises PgError for an unknown one."""
         self._require(step.name)
         asked = cast("Asked", self._connection.portals[step.name].portal)
+        if (columns := await asked.columns()) is None:
+            raise refusal("55000", f'"{step.name}" is of no query, and has no rows')
         rows = Part(asked, sys.maxsize if step.rows is None else step.rows)
         if step.gives_rows:
-            return Answer(await asked.columns(), rows)
+            return Answer(columns, rows)
         passed = 0
         while (piece := await rows.take(sys.maxsize)) is not None:
             passed += piece.num_rows
@@ -146,13 +151,15 @@ class Cursors:
     def close(self, closed: Closed) -> None:
         """End a cursor, or all. Raises PgError for an unknown one."""
         if closed.name:
-            self._require(closed.name)
+            self._require(closed.name, in_use="24000")
         self._forget([closed.name] if closed.name else [*self._open])
 
-    def end_transaction(self) -> None:
-        """End the cursors, and portals, that live no longer than their transaction."""
+    def end_transaction(self, *, failed: bool) -> None:
+        """End cursors and portals that live no longer than their transaction, or began in one that failed."""
         held = {name for name, (declared, _) in self._open.items() if declared.is_held}
-        self._forget([name for name in {*self._open, *self._connection.portals} if name not in held])
+        kept = held & self._lasting if failed else held
+        self._forget([name for name in {*self._open, *self._connection.portals} if name not in kept])
+        self._lasting = kept
 
     def _forget(self, names: list[str]) -> None:
         for name in names:
@@ -160,7 +167,9 @@ class Cursors:
             if (entry := self._connection.portals.pop(name, None)) is not None:
                 cast("Asked", entry.portal).close()
 
-    def _require(self, name: str) -> None:
+    def _require(self, name: str, in_use: str = "55000") -> None:
         # One that was bound as a portal is a cursor, too; one that was declared may be closed as a portal.
         if name not in self._connection.portals:
             raise refusal("34000", f'there is no cursor "{name}"')
+        if name == self.running:
+            raise refusal(in_use, f'the cursor "{name}" is in use')

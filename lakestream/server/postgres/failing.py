@@ -27,7 +27,10 @@ _CODES = {
     "STATEMENT_KILLED": "57014",
     "STATEMENT_INTERRUPTED": "57014",
     "LAKE_LOCKED": "55P03",
+    "BAD_VALUE": "22P02",
 }
+_UNKNOWN = {"column": "42703", "function": "42883"}
+"""Of names that there are none of, which Spark's errors are about."""
 _REFUSED, _BUSY, _FAILED = "42000", "53000", "58000"
 
 
@@ -42,7 +45,9 @@ def told(error: LakestreamError, sql: str = "") -> PgError:
     Where the lake reads other words than ``sql``, and the place is not found there, the detail shows them.
     """
     kind = _REFUSED if isinstance(error, StatementError) else _FAILED
-    code = _CODES.get(error.code, _BUSY if isinstance(error, BusyError) else kind)
+    code = _UNKNOWN.get(error.unknown) or _CODES.get(
+        error.code, _BUSY if isinstance(error, BusyError) else kind
+    )
     told = refusal(code, f"{error.code}: {error.message}", error.hint)
     if error.place is not None and error.place.text:
         position = _position(error.place, sql)

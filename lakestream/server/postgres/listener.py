@@ -7,7 +7,7 @@ import itertools
 import logging
 import secrets
 import sys
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,6 +34,7 @@ from lakestream.server.postgres.copying import (
     ended,
 )
 from lakestream.server.postgres.failing import placed, refusal, told
+from lakestream.server.postgres.rows.portals import drop_statement
 from lakestream.server.postgres.rows.values import data_rows, encoded
 from lakestream.server.postgres.session import LakeSession
 from lakestream.server.postgres.settings import SessionSettings
@@ -52,7 +53,7 @@ from lakestream.server.process.connections import HEAD_SECONDS
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
     import pyarrow as pa
     from pg_mimic.messages import ParsedBind, ParsedDescribeOrClose, ParsedExecute, ParsedParse
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from lakestream.server.api.guard import Keys
     from lakestream.server.postgres.rows.portals import Asked, Prepared
 
+_SYNTAX = "42601"
 _logger = logging.getLogger("lakestream.postgres")
 
 
@@ -79,18 +81,24 @@ class Line(Connection):
         if parameters(sql):
             raise refusal("42P02", "there is no value for parameters of a plain query, as $1", "prepare it")
         sql = in_plain_words(sql)
-        self._require_sound(sql)
+        await self._require_sound(sql)
         with closing(await self._asked(sql)) as asked:
+            sql = self._done_by(sql)
             count, _ = await self._executed(asked, [], 0, described=True)
-        self.stream.write(said.make_command_complete(command_tag(sql, count)))
+        self.stream.write(_completed(sql, count))
 
     async def _asked(self, sql: str) -> Asked:
         """Return a statement without parameters, to be run."""
         return cast("Prepared", await self.session.prepare(sql, [])).bind([])
 
-    def _require_sound(self, sql: str) -> None:
+    def _done_by(self, sql: str) -> str:
+        """Return a statement as what it does: to commit what has failed is to roll it back."""
+        return "ROLLBACK" if self.tx_status == b"E" else sql
+
+    async def _require_sound(self, sql: str) -> None:
         """Raise PgError in a transaction that has failed, but for what ends it."""
         if self.tx_status == b"E" and not is_transaction_end(sql):
+            await self._require_syntax(sql, [sql])
             raise refusal("25P02", "the transaction has failed, ROLLBACK first")
 
     async def _executed(
@@ -127,12 +135,23 @@ class Line(Connection):
         return sent, True
 
     async def _handle_parse(self, parsed: ParsedParse) -> None:
-        if (before := self.statements.pop(parsed.statement_name, None)) is not None:
-            cast("Prepared", before).close()
-        await super()._handle_parse(parsed)
+        if not (name := parsed.statement_name):
+            drop_statement(self.statements, name)
+        if parsed.sql.strip():
+            await self._require_sound(parsed.sql)
+        prepared = await self.session.prepare(parsed.sql, [kind or None for kind in parsed.param_oids])
+        if name and name in self.statements:
+            raise refusal("42P05", f'the prepared statement "{name}" is there already')
+        self.statements[name] = prepared
+        self.stream.write(said.make_parse_complete())
 
     async def _handle_bind(self, parsed: ParsedBind) -> None:
         prepared = cast("Prepared", self._get_statement(parsed.statement_name))
+        await self._require_sound(prepared.sql)
+        if (given := len(parsed.params)) != (taken := len(prepared.param_oids)):
+            raise refusal("08P01", f"BAD_REQUEST: {given} values are given, and the statement takes {taken}")
+        if parsed.portal_name and parsed.portal_name in self.portals:
+            raise refusal("42P03", f'the cursor "{parsed.portal_name}" is there already')
         values: list[Any] = [
             self._decode_param(value, format_code_for(parsed.param_format_codes, at), prepared.param_oids, at)
             for at, value in enumerate(parsed.params)
@@ -145,37 +164,78 @@ class Line(Connection):
     async def _handle_describe(self, parsed: ParsedDescribeOrClose) -> None:
         if parsed.kind != said.TARGET_STATEMENT:
             entry = self._get_portal(parsed.name)
-            entry.columns = await entry.portal.columns()
+            await self._require_sound(entry.sql)
+            with self._running(parsed.name):
+                entry.columns = await entry.portal.columns()
         await super()._handle_describe(parsed)
 
     async def _handle_execute(self, parsed: ParsedExecute) -> None:
         entry = self._get_portal(parsed.portal_name)
-        self._require_sound(entry.sql)
-        count, is_suspended = await self._executed(entry.portal, entry.result_format_codes, parsed.max_rows)
-        self.stream.write(
-            said.make_portal_suspended()
-            if is_suspended
-            else said.make_command_complete(command_tag(entry.sql, count))
-        )
+        await self._require_sound(entry.sql)
+        sql, is_suspended, count = self._done_by(entry.sql), False, 0
+        if sql.strip():
+            with self._running(parsed.portal_name):
+                count, is_suspended = await self._executed(
+                    entry.portal, entry.result_format_codes, parsed.max_rows
+                )
+        self.stream.write(said.make_portal_suspended() if is_suspended else _completed(sql, count))
+
+    @contextmanager
+    def _running(self, portal: str) -> Iterator[None]:
+        self._lake.cursors.running = portal
+        try:
+            yield
+        finally:
+            self._lake.cursors.running = ""
 
     async def _handle_close(self, parsed: ParsedDescribeOrClose) -> None:
-        if parsed.kind != said.TARGET_STATEMENT:
+        if parsed.kind == said.TARGET_STATEMENT:
+            drop_statement(self.statements, parsed.name)
+        else:
             self._drop_portal(parsed.name)
-        await super()._handle_close(parsed)
+        self.stream.write(said.make_close_complete())
+
+    def _get_portal(self, name: str) -> PortalEntry:
+        if name not in self.portals:
+            raise refusal("34000", f'there is no portal "{name}"')
+        return self.portals[name]
 
     def _drop_portal(self, name: str) -> None:
         if (entry := self.portals.pop(name, None)) is not None:
             entry.portal.close()
 
+    async def _command_loop(self) -> None:
+        while True:
+            tag, payload = await self.stream.read_message()
+            if tag == said.TERMINATE:
+                return
+            # What comes behind an error is not heard before the client says that it has heard of it.
+            is_heard = not self._ignore_until_sync or tag == said.SYNC
+            if tag in OF_COPYING or not is_heard:
+                continue
+            self._current_task = asyncio.ensure_future(self._dispatch(tag, payload))
+            try:
+                await self._current_task
+            except asyncio.CancelledError:
+                self._fail(refusal("57014", "STATEMENT_INTERRUPTED: the client had the statement cancelled"))
+            finally:
+                self._current_task = None
+            if tag in (said.QUERY, said.SYNC):
+                if self.tx_status == b"I":
+                    self._lake.cursors.end_transaction(failed=self._ignore_until_sync)
+                self._ignore_until_sync = False
+                self.stream.write(said.make_ready_for_query(self.tx_status))
+            await self.stream.drain()
+
     async def _dispatch(self, tag: bytes, payload: bytes) -> None:
-        if tag in OF_COPYING:
+        error = unreadable(tag, payload)
+        if error is not None:
+            self._fail(error)
             return
-        error = None if self._ignore_until_sync else unreadable(tag, payload)
-        if error is None:
-            await super()._dispatch(tag, payload)
-            if tag in (said.QUERY, said.SYNC) and self.tx_status == b"I":
-                self._lake.end_transaction()
-            return
+        await super()._dispatch(tag, payload)
+
+    def _fail(self, error: PgError) -> None:
+        """Tell an error, with which what the client has begun has failed."""
         self.stream.write(_response("ERROR", error))
         self._ignore_until_sync = True
         if self.tx_status != b"I":
@@ -189,8 +249,12 @@ class Line(Connection):
 
     async def _handle_simple_query(self, sql: str) -> None:
         statements, done = split(sql), 0
+        drop_statement(self.statements, "")
+        self._drop_portal("")
         if not statements:
             self.stream.write(said.make_empty_query_response())
+        if len(statements) > 1:
+            await self._require_syntax(sql, statements)
         for statement in statements:
             start = sql.index(statement, done)
             done = start + len(statement)
@@ -199,13 +263,27 @@ class Line(Connection):
                 if copied is None:
                     await self._execute_one_simple_statement(statement)
                     continue
-                self._require_sound(statement)
+                await self._require_sound(statement)
                 if isinstance(copied, CopyIn):
                     with placed(statement.find(copied.written)):
                         await self._copy_in(copied)
                     continue
                 with placed(statement.find(copied.query)):
                     await self._copy_out(copied)
+
+    async def _require_syntax(self, sql: str, statements: Sequence[str]) -> None:
+        """Raise PgError where a statement of a script is none: nothing of it is run then."""
+        done = 0
+        for statement in statements:
+            start = sql.index(statement, done)
+            done = start + len(statement)
+            try:
+                with placed(start):
+                    if copy_statement(statement.strip()) is None:
+                        await self.session.prepare(statement, [])
+            except PgError as error:
+                if error.sqlstate == _SYNTAX:
+                    raise
 
     async def _copy_in(self, copied: CopyIn) -> None:
         """Write the lines that a client sends."""
@@ -391,6 +469,16 @@ async def answering(service: Service, terms: Terms, listening: socket.socket) ->
     finally:
         server.close()
         await lines.close()
+
+
+def _completed(sql: str, rows: int) -> bytes:
+    """Return the message that a statement is done, with how many rows it gave or wrote."""
+    if not sql.strip():
+        return bytes(said.make_empty_query_response())
+    words = [word.upper() for word in sql.split()[:2]]
+    of_cursors = {"DECLARE": "DECLARE CURSOR", "CLOSE": "CLOSE CURSOR"}.get(words[0])
+    is_all = words[-1].rstrip(";") == "ALL" and words[0] in ("CLOSE", "DEALLOCATE")
+    return bytes(said.make_command_complete((of_cursors or command_tag(sql, rows)) + " ALL" * is_all))
 
 
 async def _whole(message: Coroutine[None, None, tuple[bytes, bytes]]) -> tuple[bytes, bytes]:

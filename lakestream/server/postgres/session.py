@@ -30,7 +30,7 @@ from lakestream.server.postgres.copying import CopyIn, copy_statement
 from lakestream.server.postgres.cursors import Closed, Cursors, Declared, Step, cursor_statement
 from lakestream.server.postgres.failing import placed, problem_told, refusal, told
 from lakestream.server.postgres.forms import in_lakes_words, types_told
-from lakestream.server.postgres.rows.portals import Answer, Coming, Prepared
+from lakestream.server.postgres.rows.portals import Answer, Coming, Prepared, deallocate
 from lakestream.server.postgres.rows.spool import Spool
 from lakestream.server.postgres.rows.values import result_columns
 from lakestream.server.postgres.settings import SEARCH_PATH, require_reading, set_in
@@ -72,8 +72,12 @@ _WITH_ROWS = (
     model.VerifyStream,
     model.ExplainStream,
 )
-_NOTHING_TO_DO = re.compile(r"(deallocate|unlisten|savepoint|release)\b", re.IGNORECASE)
-"""What is about a session's state where a lake has none: what is kept of statements."""
+_NOTHING_TO_DO = re.compile(r"(unlisten|savepoint|release)\b", re.IGNORECASE)
+"""What is about a session's state where a lake has none."""
+_DEALLOCATE = re.compile(
+    r"(deallocate\s+(prepare\s+)?(?P<name>(?!all\b)\w+|\"[^\"]+\")|deallocate\s+(prepare\s+)?all|discard\s+all)\s*",
+    re.IGNORECASE,
+)
 _NOT_OF_A_LAKE = re.compile(
     r"(listen|notify|lock|prepare|do|create\s+((local|global)\s+)?temp(orary)?|create\s+unlogged|create\s+unique\s+index)\b",
     re.IGNORECASE,
@@ -116,6 +120,9 @@ class LakeSession(BaseSession):
     ``database`` is the current one, as statements without a name of one mean it; ``kept`` is what is set.
     """
 
+    cursors: Cursors
+    """The connection's cursors, and portals."""
+
     def __init__(
         self,
         service: Service,
@@ -130,7 +137,6 @@ class LakeSession(BaseSession):
         self._written = 0
         self._connection: Connection | None = None
         self._catalog: Catalog | None = None
-        self._cursors: Cursors | None = None
         self._kept = kept
         self._open = WeakSet[Coming]()
         self._use(kept.given.get(SEARCH_PATH, database))
@@ -138,7 +144,7 @@ class LakeSession(BaseSession):
     async def init(self, connection: Connection) -> None:
         """Take the connection that the session is of."""
         self._connection = connection
-        self._cursors = Cursors(connection)
+        self.cursors = Cursors(connection)
         visit = Visit(self._home, connection.username, connection.pid)
         self._catalog = Catalog(visit, self._seconds)
 
@@ -195,11 +201,6 @@ class LakeSession(BaseSession):
             if table.database == self.database:
                 columns["", table.name] = listed
         return types_told(sql, columns)
-
-    def end_transaction(self) -> None:
-        """End the cursors, and portals, that live no longer than their transaction."""
-        assert self._cursors is not None
-        self._cursors.end_transaction()
 
     # --- COPY FROM STDIN ------------------------------------------------------------------------
 
@@ -264,6 +265,9 @@ class LakeSession(BaseSession):
         assert self._connection is not None
         context = MiddlewareContext(self._connection, sql, [])
         transaction, changed = await transaction_control(context), self._kept.changed_by(sql)
+        if (dropped := _DEALLOCATE.fullmatch(sql)) is not None:
+            statements, name = self._connection.statements, dropped["name"] or ""
+            return _doing(sql, lambda: deallocate(statements, name), lambda: self._set(changed or ()))
         if transaction is not None:
             return _doing(transaction.sql, lambda: self._transaction(transaction.sql, changed or ()))
         if changed is not None:
@@ -295,8 +299,7 @@ class LakeSession(BaseSession):
         return {**_SETTINGS, **told, **self._kept.given, SEARCH_PATH: self.database}
 
     def _of_cursor(self, asked: Declared | Step | Closed, sql: str, kinds: list[int]) -> Prepared:
-        cursors = self._cursors
-        assert cursors is not None
+        cursors = self.cursors
 
         async def answer(sql: str, values: Sequence[Value], kinds: Sequence[int]) -> Answer:
             match asked:
@@ -339,9 +342,11 @@ class LakeSession(BaseSession):
         """
         written, self._written = self._written, 0
         assert self._connection is not None
+        if word == "COMMIT" and self._connection.tx_status == b"E":
+            word = "ROLLBACK"
         self._connection.tx_status = b"T" if word == "BEGIN" else b"I"
         if word != "BEGIN":
-            self.end_transaction()
+            self.cursors.end_transaction(failed=word == "ROLLBACK")
             self._set(self._kept.end_transaction())
         self._set(changed)
         if word == "ROLLBACK" and written:
@@ -384,7 +389,7 @@ class LakeSession(BaseSession):
             return result.written or 0, result.message, lake.database
 
         running = run_permitted(self._service, self._asker, asked, self._gone, answer)
-        filling = asyncio.ensure_future(self._asked_of_lake(running, written))
+        filling = asyncio.ensure_future(_with_places(running, written))
         coming = Coming(spool, filling)
         try:
             async with self.limited():
@@ -420,8 +425,7 @@ class LakeSession(BaseSession):
         before, changed = self._settings(), set_in(tree)
         assert self._catalog is not None
         found = await self._seen("the system tables")
-        assert self._cursors is not None
-        state = State(self.database, before, self._cursors.rows())
+        state = State(self.database, before, self.cursors.rows())
         async with self.limited():
             rows = await self._catalog.ask(tree, state, found)
         self._set(changed)
@@ -448,24 +452,9 @@ class LakeSession(BaseSession):
             raise refusal("57014", said, "the setting statement_timeout of this session") from None
 
     async def _told(self, asked: Awaitable[_T], written: str = "") -> _T:
-        """Return what :meth:`_asked_of_lake` does, in no more time than the client has set."""
+        """Return what :func:`_with_places` does, in no more time than the client has set."""
         async with self.limited():
-            return await self._asked_of_lake(asked, written)
-
-    async def _asked_of_lake(self, asked: Awaitable[_T], written: str) -> _T:
-        """Return what comes of asking the lake; errors are told with their places in what was written."""
-        try:
-            return await asked
-        except LakestreamError as error:
-            raise told(error, written) from None
-        except RequestRefused as error:
-            raise problem_told(error.problem) from None
-        except PgError:
-            raise
-        except Exception as error:
-            _logger.exception("a statement has failed")
-            said = f"INTERNAL: {type(error).__name__}: this is a defect of lakestream"
-            raise refusal("XX000", said) from None
+            return await _with_places(asked, written)
 
     async def _gone(self) -> None:
         """Wait until the client hangs up."""
@@ -474,11 +463,28 @@ class LakeSession(BaseSession):
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _doing(sql: str, do: Callable[[], None] = lambda: None) -> Prepared:
+async def _with_places(asked: Awaitable[_T], written: str) -> _T:
+    """Return what comes of asking the lake; errors are told with their places in what was written."""
+    try:
+        return await asked
+    except LakestreamError as error:
+        raise told(error, written) from None
+    except RequestRefused as error:
+        raise problem_told(error.problem) from None
+    except PgError:
+        raise
+    except Exception as error:
+        _logger.exception("a statement has failed")
+        said = f"INTERNAL: {type(error).__name__}: this is a defect of lakestream"
+        raise refusal("XX000", said) from None
+
+
+def _doing(sql: str, *does: Callable[[], None]) -> Prepared:
     """Return a statement that gives no rows, and does something of the connection."""
 
     async def answer(*_: object) -> Answer:
-        do()
+        for do in does:
+            do()
         return Answer()
 
     return Prepared(sql, [], answer, has_rows=False)

@@ -1,12 +1,19 @@
-"""Messages of PostgreSQL's clients in odd orders, drawn by a seed, and what a server answers in short."""
+"""Messages of PostgreSQL's clients in odd orders, drawn by a seed, and what a server answers in short.
+
+What PostgreSQL 15 answers is kept in a file, which is written anew, of a server that has a superuser postgres
+and takes no password, by ``python -m tests.unit.server.messages PORT``.
+"""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import socket
 import struct
+import sys
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,21 +25,21 @@ FILLED = f"INSERT INTO odd VALUES {', '.join(ROWS)}"
 ALL = "SELECT n FROM odd ORDER BY n"
 QUERIES = (
     ALL, ALL, "SELECT n FROM odd WHERE n > 100", "SELECT 1", "", "BEGIN", "COMMIT", "ROLLBACK",
-    "SELECT nope FROM odd", "SELECT n FROM nowhere", "SELEC", "SHOW server_version_num",
-    "SET application_name = 'x'", "DEALLOCATE ALL", f"DECLARE c CURSOR FOR {ALL}", "FETCH 2 FROM c",
-    "FETCH ALL FROM c", "MOVE 1 FROM c", "CLOSE c", f"DECLARE h CURSOR WITH HOLD FOR {ALL}",
-    "FETCH 3 FROM h", "CLOSE h", "CLOSE ALL",
+    "SELEC", "SHOW server_version_num", "SET application_name = 'x'", "DEALLOCATE ALL",
+    f"DECLARE c CURSOR FOR {ALL}", "FETCH 2 FROM c", "FETCH ALL FROM c", "MOVE 1 FROM c", "CLOSE c",
+    f"DECLARE h CURSOR WITH HOLD FOR {ALL}", "FETCH 3 FROM h", "CLOSE h", "CLOSE ALL",
 )  # fmt: skip
+WRONG = ("SELECT nope FROM odd", "SELECT n FROM nowhere")
 SCRIPTS = (
     "SELECT 1; SELECT n FROM odd ORDER BY n", "SELECT 1; SELEC; SELECT 2",
     "SELECT 1; SELECT nope FROM odd; SELECT 2",
     "BEGIN; SELECT 1", "SELECT 1; COMMIT", ";;", "BEGIN; SELECT nope FROM odd; ROLLBACK",
     "COPY odd TO STDOUT", "COPY (SELECT n FROM odd) TO STDOUT", "COPY (SELECT nope FROM odd) TO STDOUT",
-    "COPY odd (ts, n) FROM STDIN", "COPY odd (ts, n) FROM STDIN", "COPY nowhere FROM STDIN",
     "SELECT 1; COPY odd TO STDOUT; SELECT 2",
 )  # fmt: skip
 ASKING = "SELECT n FROM odd WHERE n > $1 ORDER BY n"
 STATEMENTS, PORTALS = (b"", b"", b"", b"s", b"u"), (b"", b"", b"", b"p", b"q", b"c")
+KEPT, SEEDS = Path(__file__).parent / "messages.json", 150
 _END = struct.pack("!i", 196_608)
 
 
@@ -71,19 +78,20 @@ def drawn_messages(seed: int) -> list[bytes]:
     for _ in range(drawn.randint(2, 6)):
         match drawn.randrange(8):
             case 0 | 1:
-                sent.append(queried(drawn.choice((*QUERIES, *SCRIPTS))))
+                sent.append(queried(drawn.choice((*QUERIES, *WRONG, *SCRIPTS))))
             case 2:
-                sent.append(queried(drawn.choice(SCRIPTS)))
-                sent += [_of_copying(drawn) for _ in range(drawn.randint(0, 3))]
+                sent += _copied(drawn)
             case _:
                 sent += _extended(drawn)
     return [*sent, message(b"X")]
 
 
-def _of_copying(drawn: random.Random) -> bytes:
-    tag = drawn.choice((b"d", b"d", b"c", b"f", b"H", b"S", b"Q"))
-    body = {b"d": b"no time\t1\n", b"f": b"enough\0", b"Q": b"SELECT 1\0"}.get(tag, b"")
-    return message(tag, body)
+def _copied(drawn: random.Random) -> Iterator[bytes]:
+    """Yield COPY FROM STDIN with lines, and messages between that are passed over, to its end."""
+    yield queried(drawn.choice(("COPY odd (ts, n) FROM STDIN", "COPY nowhere FROM STDIN")))
+    yield from (message(drawn.choice((b"H", b"S"))) for _ in range(drawn.randint(0, 2)))
+    lines = [message(b"d", b"no time\t1\n"), message(b"c")]
+    yield from drawn.choice((lines, [message(b"f", b"enough\0")]))
 
 
 def _extended(drawn: random.Random) -> Iterator[bytes]:
@@ -103,8 +111,7 @@ def _extended(drawn: random.Random) -> Iterator[bytes]:
             yield _odd(drawn)
         if drawn.random() > 0.07:
             yield one
-    if drawn.random() < 0.9:
-        yield message(b"S")
+    yield message(b"S")
 
 
 def _odd(drawn: random.Random) -> bytes:
@@ -142,7 +149,7 @@ def answer_of(port: int, sent: list[bytes], database: str) -> bytes:
 def in_short(answer: bytes) -> str:
     """Return an answer in short: its messages, without those that tell of settings and notices.
 
-    Rows are counted, an error is its class, what a statement did is told in full.
+    Rows are counted, an error is its code, one of data its class, what a statement did is told in full.
     """
     told = [_told(tag, body) for tag, body in _messages(answer) if tag not in b"SNKR"]
     counted = ((one, len([*run])) for one, run in groupby(told))
@@ -164,10 +171,32 @@ def _told(tag: bytes, body: bytes) -> str:
         case b"E":
             found = re.search(rb"\0C(.....)\0", b"\0" + body)
             assert found is not None
-            return f"E{found[1].decode()}"
+            code = found[1].decode()
+            return f"E{code[:2] if code.startswith('22') else code}"
         case b"Z":
             return f"Z{body.decode()}"
         case b"C":
             return f"<{body[:-1].decode()}>"
         case _:
             return tag.decode()
+
+
+def kept() -> list[str]:
+    """Return what PostgreSQL answers to what is drawn by each seed."""
+    answers: list[str] = json.loads(KEPT.read_text())
+    return answers
+
+
+def keep(port: int) -> None:
+    """Ask a PostgreSQL, and keep what it answers."""
+    import psycopg
+
+    with psycopg.connect(host="127.0.0.1", port=port, user="postgres", autocommit=True) as admin:
+        for sql in ("DROP TABLE IF EXISTS odd", TABLE, FILLED):
+            admin.execute(sql)
+    answers = [in_short(answer_of(port, drawn_messages(seed), "postgres")) for seed in range(SEEDS)]
+    KEPT.write_text(json.dumps(answers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    keep(int(sys.argv[1]))

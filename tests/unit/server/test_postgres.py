@@ -83,14 +83,19 @@ class Served:
         listening = socket.create_server(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         self.ended, begun = asyncio.Event(), threading.Event()
-        self.loop = asyncio.new_event_loop()
+        runner = asyncio.Runner()
+        self.loop = runner.get_loop()
 
         async def serve() -> None:
             async with answering(service, Terms(keys, 10, rows, 10.0, tls), listening):
                 begun.set()
                 await self.ended.wait()
 
-        self.thread = threading.Thread(target=lambda: self.loop.run_until_complete(serve()), daemon=True)
+        def serve_all() -> None:
+            with runner:
+                runner.run(serve())
+
+        self.thread = threading.Thread(target=serve_all, daemon=True)
         self.thread.start()
         begun.wait()
 

@@ -63,17 +63,23 @@ def test_a_cursor_ends_with_its_transaction(ada: psycopg.Connection[Any]) -> Non
     declared = "DECLARE c CURSOR FOR SELECT n FROM t"
     with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
         ada.execute(declared)
-    for end in ("COMMIT", "ROLLBACK"):
+    for end in ("COMMIT", "ROLLBACK", "fails"):
         ada.execute("BEGIN")
         ada.execute(declared)
         ada.execute("DECLARE held CURSOR WITH HOLD FOR SELECT n FROM t ORDER BY n")
-        with pytest.raises(psycopg.errors.DuplicateCursor):
-            ada.execute(declared)
-        ada.execute("ROLLBACK" if end == "ROLLBACK" else "COMMIT")
+        if end == "fails":
+            with pytest.raises(psycopg.errors.DuplicateCursor):
+                ada.execute(declared)
+        assert ada.execute("COMMIT" if end == "fails" else end).statusmessage == end.replace(
+            "fails", "ROLLBACK"
+        )
         with pytest.raises(psycopg.errors.InvalidCursorName):
             ada.execute("FETCH c")
-        assert ada.execute("FETCH held").fetchall() == [(1,)]
-        ada.execute("CLOSE held")
+        if end == "COMMIT":
+            assert ada.execute("FETCH held").fetchall() == [(1,)]
+            ada.execute("CLOSE held")
+        with pytest.raises(psycopg.errors.InvalidCursorName):
+            ada.execute("FETCH held")
 
 
 def test_open_cursors_are_listed(ada: psycopg.Connection[Any]) -> None:

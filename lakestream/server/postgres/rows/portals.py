@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pg_mimic import Statement
+from pg_mimic import PgError, Statement
 
+from lakestream.server.postgres.failing import refusal
 from lakestream.server.postgres.rows.values import result_columns
+from lakestream.server.postgres.wording import filled
 
 if TYPE_CHECKING:
     import asyncio
@@ -122,6 +124,8 @@ class _Nothing:
 
 
 NONE = _Nothing()
+NOT_READ = ("34000", "55000")
+"""Of a cursor that is not there, and of one that is in use."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,8 @@ class Prepared(Statement):
         return await self._looked.columns()
 
     def bind(self, params: list[str | None]) -> Asked:  # type: ignore[override]
-        """Return what runs the statement with values."""
+        """Return what runs the statement with values. Raises PgError for one that is none of its type."""
+        filled(self.sql, params, self._kinds)
         looked, self._looked = self._looked, None
         if looked is not None and not params:
             return looked
@@ -174,19 +179,47 @@ class Prepared(Statement):
         return Asked(lambda: self._ask(self.sql, params, self._kinds), has_rows=self._has_rows)
 
 
+def drop_statement(statements: dict[str, Statement], name: str) -> None:
+    """Forget a prepared statement of a connection, if there is one of the name."""
+    prepared = statements.pop(name, None)
+    if isinstance(prepared, Prepared):
+        prepared.close()
+
+
+def deallocate(statements: dict[str, Statement], written: str) -> None:
+    """Forget a prepared statement by its name as it is written, or (``""``) all. Raises PgError."""
+    name = written.strip('"') if written.startswith('"') else written.lower()
+    if name and name not in statements:
+        raise refusal("26000", f'there is no prepared statement "{name}"')
+    for one in [name] if name else [one for one in statements if one]:
+        drop_statement(statements, one)
+
+
 class Asked:
     """A statement that runs once, when its columns or its rows are asked for."""
 
     def __init__(self, ask: Callable[[], Awaitable[Answer]], *, has_rows: bool) -> None:
         self._ask, self._has_rows = ask, has_rows
         self._answer: Answer | None = None
+        self._is_done = False
 
     async def columns(self) -> list[ResultColumn] | None:
-        """Return the columns of the rows; a statement that gives none is not run for it. Raises PgError."""
-        return (await self._answered()).columns if self._has_rows else None
+        """Return the columns of the rows; a statement that gives none is not run for it. Raises PgError.
+
+        Of a cursor that is not there, or in use, PostgreSQL tells none, and fails once it is read.
+        """
+        try:
+            return (await self._answered()).columns if self._has_rows else None
+        except PgError as error:
+            if error.sqlstate in NOT_READ:
+                return None
+            raise
 
     async def written(self) -> int:
-        """Return how many rows a statement that gives none has written. Raises PgError."""
+        """Run a statement that gives no rows, and return how many it has written. Raises PgError."""
+        if self._is_done:
+            raise refusal("55000", "the portal cannot be run once more")
+        self._is_done = True
         return (await self._answered()).written
 
     async def take(self, most: int) -> pa.RecordBatch | None:
