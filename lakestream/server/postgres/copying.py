@@ -12,9 +12,10 @@ from pg_mimic.messages import _message as message
 from pg_mimic.types import pack_int16
 
 from lakestream.server.postgres.failing import refusal
+from lakestream.server.postgres.rows.values import copied_rows, encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from pg_mimic import PgError
@@ -30,7 +31,7 @@ _FROM = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _OPTION = re.compile(
-    r"(?P<flag>csv|header)\b(?:\s+(?P<said>true|false|on|off|[01])\b)?"
+    r"(?P<flag>csv|binary|header)\b(?:\s+(?P<said>true|false|on|off|[01])\b)?"
     r"|(?P<name>[a-z_]+)(?:\s+(?:as\s+)?(?:(?P<escaped>e?)'(?P<text>(?:[^']|'')*)'|(?P<word>\w+)))?",
     re.IGNORECASE,
 )
@@ -47,10 +48,37 @@ MOST_BYTES = 1 << 28
 """Most bytes of lines that one COPY takes: they are held in memory until they are written in one commit."""
 
 
+class Binary:
+    """How rows are written in the binary form of COPY, one time; its head goes with the first of them."""
+
+    code = 1
+    """What tells of it, as of the form of values."""
+
+    def __init__(self) -> None:
+        self._head = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+
+    def head(self, _: Sequence[str]) -> bytes:
+        """Return nothing: no columns are named."""
+        return b""
+
+    def told(self, piece: pa.RecordBatch) -> bytes:
+        """Return the messages of rows. Raises PgError for values that have no binary form."""
+        return copied_rows(encoded(piece, [self.code]), piece.num_rows, self._taken())
+
+    def foot(self) -> bytes:
+        """Return the message that stands behind the rows."""
+        return _copied([self._taken() + pack_int16(-1)])
+
+    def _taken(self) -> bytes:
+        head, self._head = self._head, b""
+        return head
+
+
 @dataclass(frozen=True)
 class Form:
     """How values are written as lines: CSV or text, with the columns' names first or not."""
 
+    code = 0
     is_csv: bool
     has_header: bool
     delimiter: str
@@ -58,12 +86,16 @@ class Form:
 
     def head(self, names: Sequence[str]) -> bytes:
         """Return the message of the line that names columns, nothing where there is none."""
-        return copied_lines([self._line([*names])]) if self.has_header else b""
+        return _copied([self._line([*names])]) if self.has_header else b""
 
-    def lines(self, columns: Sequence[pa.Array]) -> Iterator[bytes]:
-        """Yield a line for each row, of values as texts by column."""
-        texts = (column.cast("string").to_pylist() for column in columns)
-        return map(self._line, zip(*texts, strict=True))
+    def told(self, piece: pa.RecordBatch) -> bytes:
+        """Return the messages of rows, a line each."""
+        texts = (column.cast("string").to_pylist() for column in encoded(piece, []))
+        return _copied(map(self._line, zip(*texts, strict=True)))
+
+    def foot(self) -> bytes:
+        """Return nothing: no line stands behind the rows."""
+        return b""
 
     def rows(self, width: int, lines: bytes) -> list[tuple[str | None, ...]]:
         """Return the rows of lines, of so many texts each. Raises PgError for what cannot be read."""
@@ -156,10 +188,10 @@ def _unreadable(why: str) -> PgError:
 
 @dataclass(frozen=True)
 class CopyOut:
-    """A query whose rows are written as lines."""
+    """A query whose rows are written in a form."""
 
     query: str
-    form: Form
+    form: Form | Binary
 
 
 @dataclass(frozen=True)
@@ -190,7 +222,8 @@ def copy_statement(sql: str) -> CopyOut | CopyIn | None:
             "NOT_SUPPORTED: COPY is FROM STDIN or TO STDOUT",
             "psql's \\copy reads and writes files of its own; or a table of files (LOCATION)",
         )
-    return CopyOut(found["query"] or _selected(found), _form(_options(found["options"])))
+    options = _options(found["options"])
+    return CopyOut(found["query"] or _selected(found), Binary() if _is_binary(options) else _form(options))
 
 
 def _selected(found: re.Match[str]) -> str:
@@ -204,8 +237,8 @@ def _options(said: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for found in _OPTION.finditer(text.removeprefix("(").removesuffix(")")):
         name, text_of = (found["flag"] or found["name"]).lower(), found["text"]
-        if name == "csv":
-            options["format"] = "csv"
+        if name in ("csv", "binary"):
+            options["format"] = name
         elif text_of is not None:
             plain = text_of.replace("''", "'")
             options[name] = _ESCAPED.sub(_unescaped, plain) if found["escaped"] else plain
@@ -214,13 +247,19 @@ def _options(said: str) -> dict[str, str]:
     return options
 
 
+def _is_binary(options: Mapping[str, str]) -> bool:
+    return dict(options) == {"format": "binary"}
+
+
 def _form(options: Mapping[str, str]) -> Form:
     unknown = sorted(options.keys() - _KNOWN)
     format_name = options.get("format", "text").lower()
     if unknown or format_name not in ("text", "csv"):
         said = unknown[0] if unknown else f"format {format_name}"
         raise refusal(
-            "0A000", f"NOT_SUPPORTED: COPY with {said}", "known: FORMAT text or csv, HEADER, DELIMITER, NULL"
+            "0A000",
+            f"NOT_SUPPORTED: COPY with {said}",
+            "known: FORMAT text or csv, HEADER, DELIMITER, NULL; FORMAT binary of what is read",
         )
     is_csv = format_name == "csv"
     delimiter = options.get("delimiter", "," if is_csv else "\t").replace("\\t", "\t")
@@ -230,14 +269,13 @@ def _form(options: Mapping[str, str]) -> Form:
     return Form(is_csv, has_header, delimiter, options.get("null", "" if is_csv else "\\N"))
 
 
-def begun(columns: int, *, inwards: bool = False) -> bytes:
-    """Return the message that lines of so many columns begin with; ``inwards``: those of a client."""
-    formats = pack_int16(columns) + pack_int16(0) * columns
-    return message(_IN if inwards else _OUT, b"\0" + formats)
+def begun(columns: int, code: int = 0, *, inwards: bool = False) -> bytes:
+    """Return the message that rows of so many columns begin with; ``inwards``: those of a client."""
+    formats = pack_int16(columns) + pack_int16(code) * columns
+    return message(_IN if inwards else _OUT, bytes([code]) + formats)
 
 
-def copied_lines(lines: Iterable[bytes]) -> bytes:
-    """Return the messages of lines."""
+def _copied(lines: Iterable[bytes]) -> bytes:
     return b"".join(map(partial(message, _DATA), lines))
 
 

@@ -29,7 +29,6 @@ from lakestream.server.postgres.copying import (
     CopyIn,
     CopyOut,
     begun,
-    copied_lines,
     copy_statement,
     ended,
 )
@@ -323,11 +322,10 @@ class Line(Connection):
                 columns = await asked.columns()
                 if columns is None:
                     raise refusal("0A000", "NOT_SUPPORTED: COPY is of a query")
-                self.stream.write(begun(len(columns)) + copied.form.head([one.name for one in columns]))
-                count, _ = await self._sent(
-                    asked, lambda piece: copied_lines(copied.form.lines(encoded(piece, [])))
-                )
-        self.stream.write(ended() + said.make_command_complete(f"COPY {count}"))
+                head = copied.form.head([one.name for one in columns])
+                self.stream.write(begun(len(columns), copied.form.code) + head)
+                count, _ = await self._sent(asked, copied.form.told)
+        self.stream.write(copied.form.foot() + ended() + said.make_command_complete(f"COPY {count}"))
 
 
 @dataclass(frozen=True)

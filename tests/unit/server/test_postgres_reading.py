@@ -123,6 +123,15 @@ def test_rows_are_copied_as_lines(ada: psycopg.Connection[Any], asked: str, give
     assert ada.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.parametrize("asked", ["(FORMAT binary)", "WITH BINARY"])
+def test_rows_are_copied_in_binary_form(ada: psycopg.Connection[Any], asked: str) -> None:
+    query = "SELECT n, note, ts, n / 2 AS half FROM t ORDER BY n"
+    with ada.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT {asked}") as copy:
+        copy.set_types(["int4", "text", "timestamptz", "float8"])
+        rows = [*copy.rows()]
+    assert rows == ada.execute(query).fetchall()
+
+
 def test_copied_rows_come_as_values(ada: psycopg.Connection[Any]) -> None:
     with ada.cursor() as cursor, cursor.copy("COPY (SELECT note FROM t WHERE n = 4) TO STDOUT") as copy:
         assert [*copy.rows()] == [('q"\t\\',)]
@@ -141,8 +150,8 @@ def test_copied_rows_come_as_values(ada: psycopg.Connection[Any]) -> None:
         "COPY t FROM STDIN WHERE n > 1",
         "COPY t FROM '/tmp/file'",
         "COPY t TO '/tmp/file'",
-        "COPY t TO STDOUT WITH BINARY",
-        "COPY t TO STDOUT (FORMAT binary)",
+        "COPY t FROM STDIN WITH BINARY",
+        "COPY t TO STDOUT (FORMAT binary, HEADER)",
         "COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE note)",
     ],
 )

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 from pg_mimic import ARRAY_OID, ResultColumn
 from pg_mimic import types as pg
-from pg_mimic.messages import DATA_ROW
+from pg_mimic.messages import COPY_DATA, DATA_ROW
 from pg_mimic.results import format_code_for
 from pg_mimic.types import encode_value, encode_value_binary, pack_int16, pack_int32
 
@@ -88,13 +88,30 @@ def encoded(piece: pa.RecordBatch, formats: Sequence[int]) -> list[pa.Array]:
 
 
 def data_rows(columns: Sequence[pa.Array], rows: int) -> bytes:
-    """Return the messages of so many rows, whose values are given by column; NULL has the length -1."""
+    """Return the messages of so many rows, whose values are given by column."""
+    return _messages(DATA_ROW, _sized(columns, rows))
+
+
+def copied_rows(columns: Sequence[pa.Array], rows: int, head: bytes) -> bytes:
+    """Return the messages of rows in the binary form of COPY, whose values are given by column in theirs.
+
+    ``head`` stands before the first one.
+    """
+    heads = pa.array([head, *[b""] * (rows - 1)])
+    return _messages(COPY_DATA, pc.binary_join_element_wise(heads, _sized(columns, rows), b""))
+
+
+def _sized(columns: Sequence[pa.Array], rows: int) -> pa.Array:
+    """Return each row: how many values it has, and each with its length, which is -1 for NULL."""
     parts = [pa.repeat(pa.scalar(pack_int16(len(columns))), rows)]
     for column in columns:
         parts += [_numbers(pc.fill_null(pc.binary_length(column), -1)), pc.fill_null(column, b"")]
-    bodies = pc.binary_join_element_wise(*parts, b"")
+    return pc.binary_join_element_wise(*parts, b"")
+
+
+def _messages(tag: bytes, bodies: pa.Array) -> bytes:
     sizes = _numbers(pc.add(pc.binary_length(bodies), 4))
-    return b"".join(pc.binary_join_element_wise(DATA_ROW, sizes, bodies, b"").to_pylist())
+    return b"".join(pc.binary_join_element_wise(tag, sizes, bodies, b"").to_pylist())
 
 
 def _numbers(values: pa.Array) -> pa.Array:
