@@ -27,6 +27,13 @@ DETAILS = ("opens_with", "closes_with")
 _BESIDE = "OVER (PARTITION BY gid ORDER BY run)"
 """SQL of the windows of a group in order, over windows (gid, run)."""
 
+FORWARDS, BACKWARDS = 1, 2
+"""EXTEND(1), and EXTEND(2)."""
+
+APART_US = 1_000
+"""How far apart the end of a window and the start of the next one are that reach to each other: TDengine's
+millisecond."""
+
 NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts, 0L AS safe WHERE false"
 """SQL of the seeds of a cut that begins with nothing open."""
 
@@ -51,6 +58,11 @@ class Cut(ABC):
     """True where a row between a window's first and last may end it."""
     ends_by_row = False
     """True where a row of its own is the last of a window; else the first row of the next one tells."""
+    begins_apart = False
+    """True where what an open window began with is not told by rows from there on: it is known, or counted.
+
+    A row behind the watermark then always counts as late, since earlier windows may be others with it.
+    """
     size = 1
     """After how many counted rows a window begins anew."""
 
@@ -72,10 +84,11 @@ class Cut(ABC):
     def sql(self, rows: str, seeds: str) -> str:
         """Return the SQL of all windows: gid, low, high, behind BIGINT, closed, shows, fires, counts BOOLEAN.
 
-        ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_mark BIGINT µs, _ls_x1, …), ``seeds`` of
-        (gid, counted BIGINT, starts ARRAY<BIGINT>, safe BIGINT µs): what the open windows of a counting cut
-        have had up to ``safe``: no row up to there is counted again. A window has closed when
-        the row that closes it is not beyond the group's watermark.
+        ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_mark BIGINT µs, _ls_known BIGINT µs: where
+        the first window begins, NULL: with its first row, _ls_x1, …), ``seeds`` of (gid, counted BIGINT,
+        starts ARRAY<BIGINT>, safe BIGINT µs): what the open windows of a counting cut have had up to
+        ``safe``: no row up to there is counted again. A window has closed when the row that closes it is not
+        beyond the group's watermark.
         ``behind`` is how many rows were counted since the window began (NULL where nothing is counted),
         ``shows`` whether the window may be computed before it closes, ``counts`` whether it may when it
         closes, ``fires`` whether it ever may.
@@ -85,10 +98,12 @@ class Cut(ABC):
         looked_at = self.looked_at if self.emits else ""
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
-            f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark, "
+            f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark, any_value(_ls_known) AS known, "
             f"count(*) AS held{self.told}{looked_at} "
             f"FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
+        windows = self.placed(windows, "known")
+        following = f"lead(low) {_BESIDE} AS following, lead({self.begun}) {_BESIDE} AS next"
         details = f", {', '.join(DETAILS)}" if self.emits else ""
         closed, shows = "coalesce(next <= mark, false)", "true"
         if self.ends_by_row:
@@ -96,14 +111,33 @@ class Cut(ABC):
         return (
             f"SELECT gid, low, high, {closed} AS closed, {shows} AS shows, {self.fires} AS fires, "
             f"CAST(NULL AS BIGINT) AS behind, {self.lasts} AS counts{details} "
-            f"FROM (SELECT *, lead(low) {_BESIDE} AS next{self.details()} FROM ({windows})) "
-            f"WHERE next IS NULL OR next > low"
+            f"FROM (SELECT *, {following}{self.details()} FROM ({windows})) "
+            f"WHERE following IS NULL OR following > low"
         )
 
     fires = "true"
     """SQL of whether a window ever fires, over windows (what ``told`` names)."""
+    begun = "low"
+    """SQL of the instant that closes the window before, over windows (low, and what ``told`` names)."""
     told = ""
-    """Aggregates over a window's rows that :attr:`fires` needs."""
+    """Aggregates over a window's rows that :attr:`fires` and :attr:`begun` need."""
+
+    def placed(self, windows: str, known: str) -> str:
+        """Return the SQL of windows (gid, run, low, high, …) with the bounds that they have by their rule.
+
+        ``known`` is SQL over one of where a group's first window begins, NULL where its rows tell.
+        """
+        bounds = dict(self.bounds)
+        if self.begins_apart:
+            low = bounds.get("low", "low")
+            bounds["low"] = f"CASE WHEN run = 0 THEN coalesce({known}, low) ELSE {low} END"
+        listed = ", ".join(f"{sql} AS {name}" for name, sql in bounds.items())
+        return f"SELECT * EXCEPT ({', '.join(bounds)}), {listed} FROM ({windows})" if bounds else windows
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """SQL of the bounds, low or high, that are others than those of a window's rows."""
+        return {}
 
     looked_at = ""
     """Aggregates over a window's rows that :meth:`details` need."""
@@ -159,12 +193,12 @@ class Cut(ABC):
         """SQL of whether another row of the group has a row's time."""
         return f"_ls_ts IN (lag(_ls_ts) {self.by_order}, lead(_ls_ts) {self.by_order}) AS _ls_tied"
 
-    def _runs(self, rows: str, begins: str, *, inside: str = "true", more: str = "") -> str:
+    def _runs(self, rows: str, begins: str, *, inside: str = "true", later: str = "", more: str = "") -> str:
         """Return SQL of runs of rows; ``begins`` is true for the first row of each but a group's first.
 
-        ``more`` are further select items.
+        ``later`` is SQL of what moves a row on to the next run, ``more`` are further select items.
         """
-        number = f"count_if({begins}) {self.so_far}"
+        number = f"count_if({begins}) {self.so_far}{later}"
         run = number if inside == "true" else f"CASE WHEN {inside} THEN {number} END"
         return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count{more} FROM ({rows})"
 
@@ -191,7 +225,9 @@ class SessionCut(Cut):
 class StateCut(Cut):
     """Runs of equal x1, x2, …, all of which are not NULL; other rows lie between two states.
 
-    Such a row belongs to a run that goes on behind it. Runs of the zeroth state never fire.
+    EXTEND(0): such rows belong to a run that goes on behind them. EXTEND(1): to the run before them, which
+    ends just before the next one. EXTEND(2): to the run behind them, which begins just behind the last one.
+    Runs of the zeroth state never fire.
     """
 
     rule: StateRule = field(default_factory=StateRule)
@@ -199,14 +235,39 @@ class StateCut(Cut):
     looks_inside = True
 
     @property
+    def begins_apart(self) -> bool:  # type: ignore[override]
+        """Whether a window's start is told by the end of the one before."""
+        return self.rule.extend == BACKWARDS
+
+    @property
     def told(self) -> str:  # type: ignore[override]
-        """Whether the state of a window is not the zeroth."""
-        return ", bool_or(_ls_fires) AS may_fire" if self.rule.is_zeroth(self.columns) else ""
+        """Whether a window's state fires, and its first row that has one."""
+        fires = ", bool_or(_ls_fires) AS may_fire" if self._tells_what_fires else ""
+        return fires + (", min(_ls_stated) AS stated" if self.begins_apart else "")
+
+    @property
+    def begun(self) -> str:  # type: ignore[override]
+        """Its first row that has a state."""
+        return "stated" if self.begins_apart else "low"
 
     @property
     def fires(self) -> str:  # type: ignore[override]
-        """Whether a window is not of the zeroth state."""
-        return "may_fire" if self.told else "true"
+        """Whether a window has a state, and not the zeroth."""
+        return "may_fire" if self._tells_what_fires else "true"
+
+    @property
+    def _tells_what_fires(self) -> bool:
+        """Whether there may be windows that never fire: of the zeroth state, or of none so far."""
+        return self.begins_apart or self.rule.is_zeroth(self.columns) is not None
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """Windows reach to each other, and no less far than their rows."""
+        if self.rule.extend == FORWARDS:
+            return {"high": f"greatest(high, coalesce(lead(low) {_BESIDE} - {APART_US - 1}L, high))"}
+        if self.rule.extend == BACKWARDS:
+            return {"low": f"least(low, coalesce(lag(high) {_BESIDE} + {APART_US - 1}L, low))"}
+        return {}
 
     @property
     def looked_at(self) -> str:  # type: ignore[override]
@@ -239,10 +300,21 @@ class StateCut(Cut):
             for name, last, following in zip(states, lasts, nexts, strict=True)
         )
         found = f"SELECT *, {around}, {self.tied} FROM (SELECT *, {stated} FROM ({rows}))"
-        inside = f"{states[0]} IS NOT NULL OR NOT coalesce({_differ(lasts, nexts)}, true)"
-        is_zeroth = self.rule.is_zeroth(states)
-        fires = f", coalesce(NOT ({is_zeroth}), false) AS _ls_fires" if is_zeroth else ""
-        return self._runs(found, _differ(lasts, states), inside=inside, more=fires)
+        changes, has_state = _differ(lasts, nexts), f"{states[0]} IS NOT NULL"
+        inside = {
+            0: f"{has_state} OR NOT coalesce({changes}, true)",
+            FORWARDS: f"{has_state} OR {lasts[0]} IS NOT NULL",
+            BACKWARDS: f"{has_state} OR {nexts[0]} IS NOT NULL OR {lasts[0]} IS NULL",
+        }[self.rule.extend]
+        more, later = "", ""
+        if self.begins_apart:
+            later = f" + CASE WHEN {has_state} OR NOT coalesce({changes}, false) THEN 0L ELSE 1L END"
+            more = f", CASE WHEN {has_state} THEN _ls_ts END AS _ls_stated"
+        if self._tells_what_fires:
+            is_zeroth = self.rule.is_zeroth(states)
+            fires = f"{has_state} AND NOT ({is_zeroth})" if is_zeroth else has_state
+            more += f", coalesce({fires}, false) AS _ls_fires"
+        return self._runs(found, _differ(lasts, states), inside=inside, later=later, more=more)
 
 
 def _differ(some: Sequence[str], others: Sequence[str]) -> str:
@@ -314,6 +386,7 @@ class CountCut(Cut):
     step: int = 1
 
     counts = True
+    begins_apart = True
     ends_by_row = True
 
     @property

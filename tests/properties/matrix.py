@@ -36,7 +36,7 @@ EACH = 12
 """Streams of a history."""
 BATCH = 5
 """Histories of a process: a JVM that has seen hundreds of lakes gets slow."""
-PAIRWISE, HISTORIES = "all pairs", 12
+PAIRWISE, HISTORIES = "all pairs", 13
 """The seed, and how many of its histories have nearly every pair of values."""
 OUTCOMES = ("refused", "equal", "open", "red")
 

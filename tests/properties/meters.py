@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
 
     Row = tuple[int, int | None]
-    Window = tuple[int, int, Sequence[Row]]
+    Window = tuple[float, float, Sequence[Row]]
     """From a second to a second, as the output names them, and the rows in it."""
     Windows = Callable[[Sequence[Row]], Iterable[Window]]
     """The windows of a group's rows (second, value), which are in order."""
@@ -115,7 +115,7 @@ class World:
         return sorted(expected)
 
 
-def _at(second: int) -> datetime:
+def _at(second: float) -> datetime:
     return START + timedelta(seconds=second)
 
 

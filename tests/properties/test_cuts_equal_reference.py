@@ -29,6 +29,16 @@ KINDS: dict[str, tuple[str, Windows]] = {
         "STATE_WINDOW(v, v % 2) ZEROTH_STATE(2, NO_ZEROTH) TRUE_FOR(3s)",
         lambda rows: from_first_to_last([w for w in cut.states(rows, 3) if w[0][1] != 2]),
     ),
+    "states-forwards": ("STATE_WINDOW(v) EXTEND(1)", lambda rows: cut.extended_states(rows, 1)),
+    "states-backwards": ("STATE_WINDOW(v) EXTEND(2)", lambda rows: cut.extended_states(rows, 2)),
+    "zeroth-forwards": (
+        "STATE_WINDOW(v, v % 2) EXTEND(1) ZEROTH_STATE(2, NO_ZEROTH) TRUE_FOR(3s)",
+        lambda rows: cut.extended_states(rows, 1, 3, zeroth=[2]),
+    ),
+    "zeroth-backwards": (
+        "STATE_WINDOW(v, 2, 1)",
+        lambda rows: cut.extended_states(rows, 2, zeroth=[1]),
+    ),
     "event": (
         "EVENT_WINDOW(START WITH v >= 2 END WITH v = 0)",
         lambda rows: from_first_to_last(

@@ -27,25 +27,67 @@ def sessions(rows: Sequence[Row], gap: int, *, still_open: bool = False) -> list
     return [*found, opened] if still_open and opened else found
 
 
-def states(rows: Sequence[Row], at_least: int = 0, *, still_open: bool = False) -> list[Window]:
+def states(rows: Sequence[Row], at_least: float = 0, *, still_open: bool = False) -> list[Window]:
     """Runs of equal values; a row without a value belongs to a run that goes on behind it."""
+    found: list[tuple[float, float, Window]] = [(run[0][0], run[-1][0], run) for run in _runs(rows)]
+    return [window for _, _, window in _lasting(found, at_least, still_open=still_open)]
+
+
+def extended_states(
+    rows: Sequence[Row],
+    extend: int,
+    at_least: float = 0,
+    *,
+    zeroth: Sequence[int] = (),
+    still_open: bool = False,
+) -> list[tuple[float, float, Window]]:
+    """Runs of equal values with where they begin and end, which reach to each other.
+
+    ``extend`` 1: a window ends a millisecond before the next one begins, and has the rows without a value
+    behind its own; 2: it begins a millisecond behind the last one's end, and has those before its own, the
+    first window too; 0: neither. Windows of the states ``zeroth`` give nothing, and still end others.
+    """
+    runs = _runs(rows)
+    found: list[tuple[float, float, Window]] = []
+    for number, run in enumerate(runs):
+        low: float = run[0][0]
+        high: float = run[-1][0]
+        if extend == 1:
+            following = runs[number + 1][0][0] if number + 1 < len(runs) else None
+            run = [row for row in rows if row[0] >= low and (following is None or row[0] < following)]  # noqa: PLW2901
+            high = run[-1][0] if following is None else max(run[-1][0], following - MILLISECOND)
+        if extend == 2:
+            before = runs[number - 1][-1][0] if number else None
+            run = [row for row in rows if (before is None or row[0] > before) and row[0] <= high]  # noqa: PLW2901
+            low = run[0][0] if before is None else min(run[0][0], before + MILLISECOND)
+        found.append((low, high, run))
+    lasting = _lasting(found, at_least, still_open=still_open)
+    return [window for window in lasting if next(v for _, v in window[2] if v is not None) not in zeroth]
+
+
+MILLISECOND = 0.001
+
+
+def _lasting(
+    windows: list[tuple[float, float, Window]], at_least: float, *, still_open: bool
+) -> list[tuple[float, float, Window]]:
+    closed = windows if still_open else windows[:-1]
+    return [window for window in closed if window[1] - window[0] >= at_least]
+
+
+def _runs(rows: Sequence[Row]) -> list[Window]:
     found: list[Window] = []
-    opened: Window = []
     between: Window = []
     for row in rows:
         if row[1] is None:
             between.append(row)
             continue
-        if opened and row[1] == opened[0][1]:
-            opened += [*between, row]
+        if found and row[1] == found[-1][0][1]:
+            found[-1] += [*between, row]
         else:
-            if opened:
-                found.append(opened)
-            opened = [row]
+            found.append([row])
         between = []
-    if still_open and opened:
-        found.append(opened)
-    return [window for window in found if window[-1][0] - window[0][0] >= at_least]
+    return found
 
 
 def events(

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     Values = Mapping[str, str]
 
 GRIDS = ("tumbling", "hopping", "gaps")
-CUT_BY_ROWS = ("session", "state", "event", "count", "sliding count", "count by one")
-OF_ONE_TABLE = ("state", "event", "count", "sliding count", "count by one")
+OF_ONE_TABLE = ("state", "reaching states", "event", "count", "sliding count", "count by one")
 """Windows whose rows must be of one table."""
+CUT_BY_ROWS = ("session", *OF_ONE_TABLE)
 GROUPED_BY_TABLE = ("table", "table and tag")
 
 
@@ -39,6 +39,9 @@ ALWAYS: dict[str, Callable[[Values], bool]] = {
 }
 
 NEW: dict[str, Callable[[Values], bool]] = {
+    "windows that reach to each other are computed as they close": lambda of: (
+        of["trigger"] == "reaching states" and of["emission"] != "close"
+    ),
     "SLIDING and PERIOD have no windows that open": lambda of: (
         of["trigger"] in ("sliding", "period") and of["emission"] in ("open", "open and close", "max delay")
     ),
@@ -66,6 +69,7 @@ NEW: dict[str, Callable[[Values], bool]] = {
 }
 
 CLASSIC: dict[str, Callable[[Values], bool]] = {
+    "EXTEND is of the newer syntax": lambda of: of["trigger"] == "reaching states",
     "a query without a window over a super table goes by table, or writes one table": lambda of: (
         of["trigger"] == "each row"
         and of["source"] in ("super", "nested")

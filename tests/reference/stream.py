@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 Key = tuple[Any, ...]
 Group = tuple[Any, ...]
 Figures = tuple[Any, ...]
-Span = tuple[int, int]
+Span = tuple[float, float]
 """The first and the last second of a window's rows; of a window of a grid its start and its end."""
 
 
@@ -60,7 +60,15 @@ class Session:
 
 @dataclass(frozen=True)
 class State:
-    """A run of equal ``v``; rows without a value between two of them belong to it."""
+    """A run of equal ``v``; rows without a value between two of them belong to it.
+
+    ``extend`` 1: a run has the rows without a value behind its own, and ends a millisecond before the next
+    one begins; 2: it has those before its own, and begins a millisecond behind the last one's end. Runs of
+    the value ``zeroth`` give nothing.
+    """
+
+    extend: int = 0
+    zeroth: int | None = None
 
 
 @dataclass(frozen=True)
@@ -157,6 +165,7 @@ class Piece:
 
     span: Span
     closed: bool
+    fires: bool = True
 
 
 def sessions(rows: Sequence[Row], gap: int) -> list[list[Row]]:
@@ -186,6 +195,31 @@ def states(rows: Sequence[Row]) -> list[list[Row]]:
     return found
 
 
+MILLISECOND = 0.001
+
+
+def pieces_of_states(trigger: State, rows: Sequence[Row], known: float | None) -> list[Piece]:
+    """Runs of equal values as far as they reach; the first one begins where that is ``known``."""
+    runs = states(rows)
+    if trigger.extend == 2 and rows and not runs:
+        return [Piece((rows[0]["ts"] if known is None else known, rows[-1]["ts"]), closed=False, fires=False)]
+    found: list[Piece] = []
+    at = -1
+    for number, run in enumerate(runs):
+        before, at = at, max(place for place, row in enumerate(rows) if row is run[-1])
+        low, high = run[0]["ts"], run[-1]["ts"]
+        if trigger.extend == 1:
+            following = runs[number + 1][0] if number + 1 < len(runs) else None
+            ends = len(rows) if following is None else next(i for i, r in enumerate(rows) if r is following)
+            high = rows[ends - 1]["ts"]
+            high = high if following is None else max(high, following["ts"] - MILLISECOND)
+        if trigger.extend == 2:
+            low = rows[before + 1]["ts"]
+            low = min(low, rows[before]["ts"] + MILLISECOND) if number else low if known is None else known
+        found.append(Piece((low, high), number + 1 < len(runs), run[0]["v"] != trigger.zeroth))
+    return found
+
+
 def events(rows: Sequence[Row]) -> tuple[list[list[Row]], list[Row]]:
     """From a row that begins to the first one from there on that ends; and what is open."""
     found: list[list[Row]] = []
@@ -206,13 +240,16 @@ def order(trigger: Trigger) -> Callable[[Row], Any]:
     return lambda row: (row["ts"], row.get("k") or 0, -1 if row["v"] is None else row["v"])
 
 
-def cut(trigger: Trigger, rows: Sequence[Row]) -> list[Piece]:
-    """Cut a group's rows into windows. Of those that begin at one instant the last one counts."""
+def cut(trigger: Trigger, rows: Sequence[Row], known: float | None = None) -> list[Piece]:
+    """Cut a group's rows into windows. Of those that begin at one instant the last one counts.
+
+    ``known`` is where the first one begins, where its rows do not tell.
+    """
     rows = sorted(rows, key=order(trigger))
+    if isinstance(trigger, State):
+        return last_of_each_start(pieces_of_states(trigger, rows, known))
     if isinstance(trigger, Session):
         parts, is_open = sessions(rows, trigger.gap), True
-    elif isinstance(trigger, State):
-        parts, is_open = states(rows), True
     elif isinstance(trigger, Event):
         parts, rest = events(rows)
         parts, is_open = [*parts, rest] if rest else parts, bool(rest)
@@ -225,6 +262,11 @@ def cut(trigger: Trigger, rows: Sequence[Row]) -> list[Piece]:
         pieces[-1] = Piece(pieces[-1].span, closed=False)
     if isinstance(trigger, Count):
         pieces = [Piece(p.span, len(part) == trigger.count) for p, part in zip(pieces, parts, strict=True)]
+    return last_of_each_start(pieces)
+
+
+def last_of_each_start(pieces: list[Piece]) -> list[Piece]:
+    """Leave out windows that begin where the next one does."""
     following = [*(piece.span[0] for piece in pieces[1:]), None]
     return [piece for piece, after in zip(pieces, following, strict=False) if after != piece.span[0]]
 
@@ -276,7 +318,9 @@ class Timeline:
     """Rows that were counted and that are there no more, or are others now."""
     before: int | None = None
     """The mark before the commit."""
-    opened: int | None = None
+    silent: set[Span] = field(default_factory=set)
+    """Windows among those shown that give nothing."""
+    opened: float | None = None
     """Where what is open begins; None before the first row."""
 
     @property
@@ -366,15 +410,21 @@ class Timeline:
             self.cut_again(rows, again)
         evaluated = self.evaluated(rows)
         going_on = [row for row in evaluated if self.opened is None or row["ts"] >= self.opened]
-        pieces = cut(self.stream.trigger, going_on)
+        pieces = cut(self.stream.trigger, going_on, self.opened)
         for piece in pieces:
             if piece.closed and piece.span not in self.shown:
-                self.shown[piece.span] = self.content(piece.span, rows)
+                self.show(piece, rows)
         still = [piece.span[0] for piece in pieces if not piece.closed]
         if still:
             self.opened = still[0]
         elif evaluated:
-            self.opened = max(row["ts"] for row in evaluated) + 1
+            self.opened = max(row["ts"] for row in evaluated) + MILLISECOND
+
+    def show(self, piece: Piece, rows: list[Row]) -> None:
+        """Note a window that has closed, with the rows it is computed over."""
+        self.shown[piece.span] = self.content(piece.span, rows)
+        self.silent -= {piece.span}
+        self.silent |= set() if piece.fires else {piece.span}
 
     def evaluated(self, rows: list[Row]) -> list[Row]:
         """Return the rows that cut."""
@@ -398,12 +448,15 @@ class Timeline:
             return
         if not left:
             return
+        if not self.stream.classic:
+            self.ignored |= {key_of(row) for row in left if self.opened is None or row["ts"] < self.opened}
+            return
         before = {key_of(row) for row in left}
         fresh = [row for row in rows if self.before is not None and row["ts"] > self.before]
         gone = self.ignored | {key_of(row) for row in fresh}
         closed = max((span[1] for span in self.shown), default=None)
         there = [row for row in rows if (closed is None or row["ts"] > closed) and key_of(row) not in gone]
-        pieces = cut(self.stream.trigger, there)
+        pieces = cut(self.stream.trigger, there, None if closed is None else closed + MILLISECOND)
         open_from = [piece.span[0] for piece in pieces if not piece.closed]
         for row in left:
             is_open = any(p.span[0] <= row["ts"] <= p.span[1] for p in pieces if not p.closed)
@@ -417,9 +470,18 @@ class Timeline:
         mark = self.mark
         everything = [row for row in rows if mark is not None and row["ts"] <= mark]
         found = cut(self.stream.trigger, everything)
-        region = {(ts, ts) for ts in again}
-        both = {piece.span for piece in found} | set(self.shown)
-        while more := {s for s in both - region if any(overlap(s, other) for other in region)}:
+        now, was = {piece.span for piece in found}, set(self.shown)
+        if self.opened is not None and self.before is not None and self.opened <= self.before:
+            was.add((self.opened, self.before))
+        # One whose end a change took away is open again.
+        reopened = {piece.span[0] for piece in found if not piece.closed}
+        region: set[Span] = {(ts, ts) for ts in again} | {s for s in self.shown if s[0] in reopened}
+        moved = now ^ was
+        while more := {
+            s
+            for s in (now | was) - region
+            if any(overlap(s, o) or (s in moved and touch(s, o)) for o in region)
+        }:
             region |= more
         self.ignored -= {key_of(row) for row in everything if any(s[0] <= row["ts"] <= s[1] for s in region)}
         self.counted = {
@@ -432,13 +494,13 @@ class Timeline:
         pieces = cut(self.stream.trigger, self.evaluated(rows))
         for piece in pieces:
             if piece.closed and piece.span in region:
-                self.shown[piece.span] = self.content(piece.span, rows)
+                self.show(piece, rows)
         still = [piece.span[0] for piece in pieces if not piece.closed and piece.span in region]
         if still:
             self.opened = still[0]
         elif self.opened is not None and any(s[1] >= self.opened for s in region):
             last = max((span[1] for span in self.shown), default=None)
-            self.opened = None if last is None else last + 1
+            self.opened = None if last is None else last + MILLISECOND
 
     # windows that are open
 
@@ -463,20 +525,26 @@ class Timeline:
             for row in self.cutting(rows)
             if row["ts"] <= upto and (self.opened is None or row["ts"] >= self.opened)
         ]
-        pieces = [p for p in cut(trigger, cutting) if p.closed or not (ahead and isinstance(trigger, Event))]
+        pieces = cut(trigger, cutting, self.opened)
+        pieces = [p for p in pieces if p.fires and (p.closed or not (ahead and isinstance(trigger, Event)))]
         pieces = [p for p in pieces if p.span[0] <= last and p.span not in self.shown]
         shown = {}
         for start, end in (piece.span for piece in pieces):
             held = self.content((start, end), rows)
             # A row that was counted and went is not the last one of what is open.
-            last = max((row["ts"] for row in held), default=start)
-            shown[start, last if isinstance(trigger, Count) else end] = held
+            seen = max((row["ts"] for row in held), default=start)
+            shown[start, seen if isinstance(trigger, Count) else end] = held
         return shown
 
 
 def overlap(one: Span, other: Span) -> bool:
     """Return whether two spans have an instant in common."""
     return one[0] <= other[1] and other[0] <= one[1]
+
+
+def touch(one: Span, other: Span) -> bool:
+    """Return whether one of two spans begins where the other has ended."""
+    return min(abs(one[0] - other[1]), abs(other[0] - one[1])) < 1.5 * MILLISECOND
 
 
 # --- a whole stream ------------------------------------------------------------------------------
@@ -515,7 +583,8 @@ def written(stream: Stream, history: History, not_taken: Sequence[Row] = ()) -> 
 
 def emitted(stream: Stream, group: Group, timeline: Timeline, rows: list[Row]) -> list[tuple[Any, ...]]:
     """Return the output's rows of a group by the way of emitting."""
-    closed, opened = timeline.shown, timeline.open_windows(rows)
+    closed = {span: held for span, held in timeline.shown.items() if span not in timeline.silent}
+    opened = timeline.open_windows(rows)
     if stream.emission in ("at once", "max delay"):
         return results(stream, group, closed | opened)
     if stream.emission == "open":

@@ -22,6 +22,7 @@ from lakestream.compute.expressions.levels import (
     states_of,
 )
 from lakestream.errors import StatementError
+from lakestream.triggers.cut import APART_US, BACKWARDS, FORWARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
     from lakestream.language.common.query_clauses import InnerWindow
     from lakestream.language.expressions.inner_windows import Clause
     from lakestream.triggers.grid import Grid
-
-
-_FORWARDS, _BACKWARDS = 1, 2
-"""EXTEND(1), and EXTEND(2)."""
-
-_APART_US = 1_000
-"""How far apart the end of a window and the start of the next one are by EXTEND: TDengine's millisecond."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +116,8 @@ class WindowCut:
         same = f"_ls_last1 IS NULL OR _ls_next1 IS NULL OR ({same})"
         of_row = {
             0: f"CASE WHEN {same} THEN coalesce(_ls_last{{0}}, _ls_next{{0}}) END",
-            _FORWARDS: "coalesce(_ls_last{0}, _ls_next{0})",
-            _BACKWARDS: "coalesce(_ls_next{0}, _ls_last{0})",
+            FORWARDS: "coalesce(_ls_last{0}, _ls_next{0})",
+            BACKWARDS: "coalesce(_ls_next{0}, _ls_last{0})",
         }[self.clause.rule.extend]
         placed = {name: raw(of_row.format(n)) for n, name in enumerate(states, 1)}
         for columns in (given, known, around, placed):
@@ -147,10 +141,10 @@ class WindowCut:
             _ls_ahead_of_it=within(f"max({first.format('_ls_ahead')})"),
         )
         low, high = "_ls_first", "_ls_end"
-        if self.clause.rule.extend == _FORWARDS:
-            high = f"greatest(_ls_end, coalesce(_ls_behind - {_APART_US}L, _ls_end))"
+        if self.clause.rule.extend == FORWARDS:
+            high = f"greatest(_ls_end, coalesce(_ls_behind - {APART_US}L, _ls_end))"
         else:
-            low = f"least(_ls_first, coalesce(_ls_ahead_of_it + {_APART_US}L, _ls_first))"
+            low = f"least(_ls_first, coalesce(_ls_ahead_of_it + {APART_US}L, _ls_first))"
         bounds = {LOW: raw(f"timestamp_micros({low})"), HIGH: raw(f"timestamp_micros({high})")}
         return self.levels.level(ends, **bounds)
 

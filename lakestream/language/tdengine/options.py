@@ -13,6 +13,7 @@ from lakestream.language.model import (
     WINDOW_CLOSE,
     WINDOW_OPEN,
     Duration,
+    StateTrigger,
     StreamOptions,
 )
 from lakestream.language.policies import ByArrival, Delayed, Exact, Follow, Ignore, OnClose, OnOpen, Refire
@@ -256,7 +257,18 @@ _WITHOUT_EFFECT_IDLE = (
 """Options about windows and event time: of groups that fall idle only counts when rows come."""
 
 
+def _refuse_early(reader: Reader, options: Options, trigger: ReadTrigger) -> None:
+    """Refuse windows that are computed before they close, where the next one tells what they reach to."""
+    extend = trigger.value.rule.extend if isinstance(trigger.value, StateTrigger) else 0
+    asks = [name for name in ("MAX_DELAY", "EVENT_TYPE") if name in options.words]
+    if extend and (options.events & {WINDOW_OPEN} or "MAX_DELAY" in asks):
+        hint = "EXTEND(0); or leave it out: a window that reaches to its neighbour is computed as it closes"
+        word = options.words[asks[0]]
+        raise reader.unsupported(f"{asks[0]} with EXTEND({extend}) of a stream", word=word, hint=hint)
+
+
 def _check_trigger(reader: Reader, options: Options, trigger: ReadTrigger) -> None:
+    _refuse_early(reader, options, trigger)
     asks = IDLE_TIMEOUT in options.words or not options.events.isdisjoint((IDLE, RESUME))
     is_idle = asks and trigger.name != "PERIOD"
     what = IDLE_TIMEOUT if is_idle else trigger.name

@@ -166,7 +166,7 @@ def _refuse_months(reader: Reader, duration: Duration, clause: str, word: Word) 
 
 def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
     """Take ``state, …)`` and what follows it, or the older ``state, extend[, zeroth])``."""
-    word, states = reader.peek(), [_state(reader)]
+    states = [_state(reader)]
     extend: int | None = None
     zeroth: tuple[int | bool | str | None, ...] = ()
     while reader.accept_symbol(","):
@@ -178,11 +178,11 @@ def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
     reader.expect_symbol(")")
     if extend is None:
         extend, zeroth = _extend_clause(reader), _zeroth_clause(reader, len(states))
-    if extend:
-        hint = (
-            "EXTEND(0), or a query with STATE_WINDOW(…) EXTEND: bounds of windows move with their neighbours"
+    if extend and trigger.classic:
+        hint = "the syntax since 3.3.7: CREATE STREAM s STATE_WINDOW(…) EXTEND(1) FROM …"
+        raise reader.unsupported(
+            f"EXTEND({extend}) in the classic syntax of streams", word=trigger.word, hint=hint
         )
-        raise reader.unsupported(f"EXTEND({extend}) of a stream", word=word, hint=hint)
     trigger.value = StateTrigger(tuple(states), _true_for(reader), StateRule(extend, zeroth))
 
 

@@ -192,7 +192,7 @@ class Cutting:
 
     def _still_open(self, row: dict[str, Any], from_us: int) -> CutGroup:
         """Return a group that is cut from its open windows on; what was counted stays counted."""
-        group = replace(self._group_of(row, from_us, late=False), expired=row.get(EXPIRED, ()))
+        group = replace(self._group_of(row, from_us, late=False), expired=row.get(EXPIRED, ()), begins=True)
         if not counts_on(self.stream):
             return group
         return replace(group, counted=row["counted"], starts=row["starts"], safe=row["safe"])
@@ -284,7 +284,7 @@ class Cutting:
         safe, resume, newest = old["safe"], old["resume"], old["newest"]
         goes_on_counting = counts_on(self.stream)
         late = row["low"] is not None and row["low"] <= (
-            resume if resume is not None and not self.stream.cut.counts else safe
+            resume if resume is not None and not self.stream.cut.begins_apart else safe
         )
         lost = row["high_removed"] is not None and row["high_removed"] >= newest
         # What is open may begin beyond the watermark, and rows before it that are not late come in between.
@@ -310,6 +310,7 @@ class Cutting:
             expired=() if late or lost else old.get(EXPIRED, ()),
             closed=closed,
             known=newest,
+            begins=begins == (resume if start is None else start),
             came=row["low_kept"],
             safe=safe,
             changed=start is not None or (row["top_removed"] is not None and row["top_removed"] >= goes_on),
@@ -355,7 +356,8 @@ class Cutting:
     def _back(self, group: CutGroup, there: dict[int, list[Window]]) -> CutGroup:
         """Begin at the last window that ends before the change: nothing moves its start."""
         before = [low for low, high in there.get(group.gid, ()) if high <= group.from_us]
-        return replace(group, from_us=before[-1] if before else EVER[0], counted=0, starts=())
+        from_us = before[-1] if before else EVER[0]
+        return replace(group, from_us=from_us, begins=bool(before), counted=0, starts=())
 
     # --- cutting ---
 
@@ -366,7 +368,7 @@ class Cutting:
             known = self._with_newest(touched)
             # The watermark has moved back behind where the cut was to begin: only the whole group tells more.
             touched = [
-                replace(group, from_us=EVER[0], counted=0, starts=())
+                replace(group, from_us=EVER[0], begins=False, counted=0, starts=())
                 if group.lost_newest and self._mark(group) < group.from_us
                 else group
                 for group in known
@@ -413,6 +415,7 @@ class Cutting:
                 "gid": pa.array([group.gid for group in touched], integer),
                 "from_us": pa.array([group.from_us for group in touched], integer),
                 "mark": pa.array([watermark(group) for group in touched], integer),
+                "known": pa.array([group.from_us if group.begins else None for group in touched], integer),
                 "upto": pa.array([upto(group) for group in touched], integer),
                 "counted": pa.array([group.counted for group in touched], integer),
                 "starts": pa.array([list(group.starts) for group in touched], pa.list_(integer)),

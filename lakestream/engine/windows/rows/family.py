@@ -122,7 +122,8 @@ class RowWindows(Family):
             spark,
             f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "
             f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, "
-            f"max(_ls_ts) - {stream.watermark_delay}L AS mark FROM {ROWS} GROUP BY _ls_gid)",
+            f"max(_ls_ts) - {stream.watermark_delay}L AS mark, CAST(NULL AS BIGINT) AS known "
+            f"FROM {ROWS} GROUP BY _ls_gid)",
             CUTS,
         )
         windows = cut.sql(queries.cut_rows_sql(str(cuts)), NO_SEEDS)

@@ -31,6 +31,8 @@ class CutGroup:
     """Where the last window that has closed ends (µs), where the stream keeps that."""
     known: int | None = None
     """Its newest row before the tick (µs); None where there was none."""
+    begins: bool = False
+    """Whether a window begins where it is cut from."""
     came: int | None = None
     """The oldest row that came with the tick (µs)."""
     safe: int | None = None

@@ -181,7 +181,7 @@ class InOrder:
             return None  # it may be in the open window
         goes_on = pc.add(old["safe"], 1)
         from_us = pc.coalesce(old["resume"], goes_on, changes["low_kept"])
-        limit = old["safe"] if self.stream.cut.counts else pc.coalesce(old["resume"], old["safe"])
+        limit = old["safe"] if self.stream.cut.begins_apart else pc.coalesce(old["resume"], old["safe"])
         if pc.any(pc.less_equal(changes["low"], limit)).as_py():
             return None
         first = pc.min_element_wise(old["first"], changes["low_kept"])
@@ -248,12 +248,11 @@ class InOrder:
         names = "".join(f", {name}" for name in self.stream.group_columns)
         values = "".join(f", {sql} AS {name}" for name, sql in held.items())
         groups = f"SELECT gid, gid AS _ls_gid, resume, upto AS c{names} FROM {_GROUPS}"
-        # The first rows of a window that goes on were counted in the ticks before.
-        low = "CASE WHEN run = 0 THEN coalesce(resume, low) ELSE low END" if cut.counts else "low"
         known = (
-            f"SELECT w.* EXCEPT (low), {low} AS low, {low} AS k, false AS opening, g.* EXCEPT (gid, _ls_gid) "
+            f"SELECT w.*, false AS opening, g.* EXCEPT (gid, _ls_gid) "
             f"FROM ({windows}) w JOIN (SELECT *{values} FROM ({groups})) g ON g.gid = w.gid"
         )
+        known = f"SELECT *, low AS k FROM ({cut.placed(known, 'resume')})"
         standing = f"run IS NOT NULL AS is_window, {cut.closed} AS closed, {cut.lasts} AS lasts"
         more = ", ".join([*_STANDS, *held, results])
         return RowQueries(self.stream).cut_windows_sql(

@@ -23,8 +23,9 @@ class RowQueries:
     def cut_rows_sql(self, cuts: str) -> str:
         """Return SQL of the registered rows to cut (_ls_gid, _ls_ts, _ls_x1, …).
 
-        ``cuts`` is a view of (gid, from_us, upto, mark BIGINT µs): the rows from the one to the other, both
-        included; where the stream keeps them, also of the instants of expired rows, which do not cut.
+        ``cuts`` is a view of (gid, from_us, upto, mark, known BIGINT µs): the rows from ``from_us`` to
+        ``upto``, both included, where ``known`` is where the first window begins, if that is known; where
+        the stream keeps them, also of the instants of expired rows, which do not cut.
         """
         # Of all functions that look into an array DuckDB has these with the same meaning.
         expired = "size(filter(f.expired, at -> at = r._ls_ts)) = 0"
@@ -32,7 +33,7 @@ class RowQueries:
         columns = "".join(f", r.{name}" for name in self._looked_at)
         same = "f.gid = r._ls_gid"
         return (
-            f"SELECT r._ls_gid, r._ls_ts, f.mark AS _ls_mark{columns} "
+            f"SELECT r._ls_gid, r._ls_ts, f.mark AS _ls_mark, f.known AS _ls_known{columns} "
             f"{self._rows_to_cut(self._looked_at, cuts, same, 'upto')}{counting}"
         )
 
