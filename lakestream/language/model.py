@@ -151,7 +151,7 @@ class OutputLayout:
 
 @dataclass(frozen=True)
 class Duration:
-    """A whole number of a unit: b ns, u us, a ms, s, m, h, d, w, n month, y year (TDengine)."""
+    """A whole number of a unit: b ns, u us, a ms, s, m, h, d, w, n month, q quarter, y year (TDengine)."""
 
     value: int
     unit: str
@@ -161,17 +161,22 @@ class Duration:
 
     @property
     def months(self) -> int:
-        """Months of a calendar unit (n, y), else 0."""
-        return self.value * {"n": 1, "y": 12}.get(self.unit, 0)
+        """Months of a unit of months (n, q, y), else 0."""
+        return self.value * {"n": 1, "q": 3, "y": 12}.get(self.unit, 0)
+
+    @property
+    def is_of_months(self) -> bool:
+        """True for months, quarters and years, of which each is as long as the calendar has it."""
+        return self.unit in "nqy"
 
     @property
     def is_calendar(self) -> bool:
         """True for days and longer, which follow the lake's time zone."""
-        return self.unit in "dwny"
+        return self.unit in "dw" or self.is_of_months
 
     @property
     def micros(self) -> int:
-        """Microseconds; of d and w without a change of clocks; b is rounded down. Not for n, y."""
+        """Microseconds; of d and w without a change of clocks; b is rounded down. Not for n, q, y."""
         if self.unit == "b":
             return self.value // 1_000
         return self.value * MICROS[self.unit]
@@ -874,9 +879,9 @@ class CreateStream:
 
 @dataclass(frozen=True)
 class DropStream:
-    """``DROP STREAM [IF EXISTS] name``; of a materialized view (``is_view``) its table goes too."""
+    """``DROP STREAM [IF EXISTS] name, …``; of a materialized view (``is_view``) its table goes too."""
 
-    name: TableName
+    names: tuple[TableName, ...]
     if_exists: bool = False
     is_view: bool = False
 

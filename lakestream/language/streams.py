@@ -64,10 +64,10 @@ def trigger_of(definition: StreamDefinition) -> str:
 def drop_stream(reader: Reader) -> DropStream:
     """Read what follows ``DROP STREAM``."""
     if_exists = reader.if_exists()
-    name = take_table_name(reader, "a stream's name")
-    if reader.sees_symbol(","):
-        raise reader.unsupported("dropping several streams in one statement", hint="one DROP STREAM for each")
-    return DropStream(name, if_exists)
+    names = [take_table_name(reader, "a stream's name")]
+    while reader.accept_symbol(","):
+        names.append(take_table_name(reader, "a stream's name"))
+    return DropStream(tuple(names), if_exists)
 
 
 def start_stream(reader: Reader) -> StartStream:

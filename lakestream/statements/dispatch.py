@@ -303,7 +303,9 @@ def _named_streams(statement: model.Statement) -> Iterator[model.TableName]:
     """Yield the streams that a statement changes, by name; a recalculation is only asked for."""
     if isinstance(statement, model.CreateStream):
         yield statement.definition.name
-    elif isinstance(statement, model.DropStream | model.StartStream | model.StopStream):
+    elif isinstance(statement, model.DropStream):
+        yield from statement.names
+    elif isinstance(statement, model.StartStream | model.StopStream):
         yield statement.name
 
 

@@ -150,16 +150,22 @@ class StreamStatements:
         return self.create(statement)
 
     def drop(self, statement: model.DropStream) -> Result:
-        """DROP STREAM; of a materialized view its table goes too."""
-        record = self._record(statement.name, if_exists=statement.if_exists)
+        """DROP STREAM: none where one is not there; of a materialized view its table goes too."""
         what = "materialized view" if statement.is_view else "stream"
-        if record is not None:
-            if statement.is_view:
-                self._refuse_no_view(record, statement.name)
+        found = {}
+        for name in statement.names:
+            if (record := self._record(name, if_exists=statement.if_exists)) is not None:
+                if statement.is_view:
+                    self._refuse_no_view(record, name)
+                found[record.uuid] = record, name
+        for record, _ in found.values():
             self.remove(record)
             if statement.is_view:
                 self.at.catalog.drop_table(*record.output.split(".", 1))
-        return Result(message=f"dropped {what} {statement.name}" if record else f"there was no such {what}")
+        if not found:
+            return Result(message=f"there was no such {what}")
+        named = ", ".join(str(name) for _, name in found.values())
+        return Result(message=f"dropped {what}{'s' * (len(found) > 1)} {named}")
 
     def refresh(self, statement: model.RefreshView) -> Result:
         """REFRESH MATERIALIZED VIEW: what is new in its tables is taken now."""

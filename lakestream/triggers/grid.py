@@ -509,7 +509,7 @@ def grid_of(trigger: GridTrigger, zone: str) -> Grid:
 
 def _micros(offset: Duration) -> int:
     """Return an offset in microseconds; one in months shifts by months instead."""
-    return 0 if offset.unit in "ny" else offset.micros
+    return 0 if offset.is_of_months else offset.micros
 
 
 def _interval_grid(trigger: IntervalTrigger, zone: str) -> Grid:

@@ -7,7 +7,8 @@ The rules (TDengine A4; what is ours is said):
 * of a day and more without a calendar (25h): counted from the midnight of the creation day plus the
   offset, and never reset;
 * of days: local midnights plus the offset, counted from the creation day;
-* of weeks, months and years: natural ones, from Monday 1970-01-05 and January 1970, plus the offset.
+* of weeks, months, quarters and years: natural ones, from Monday 1970-01-05 and January 1970, plus the
+  offset, whose days are those of the calendar.
 
 A midnight that clocks skip is the instant at which they skip it (ours).
 """
@@ -93,12 +94,8 @@ class Period:
     def _start(self, number: int) -> int:
         """Return the first instant of a unit."""
         period, offset = self.trigger.period, self.trigger.offset.micros
-        if period.months:
-            years, months = divmod(number * period.months, 12)
-            return self._midnight(date(1970 + years, months + 1, 1)) + offset
-        if period.unit in "dw":
-            first = _FIRST_MONDAY if period.unit == "w" else self._created
-            return self._midnight(first + timedelta(days=number * self._days)) + offset
+        if period.is_calendar:
+            return self._moved(self._first_day(number))
         if self._step:
             return self._midnight(_EPOCH_DAY + timedelta(days=number)) + offset
         return self._midnight(self._created) + offset + number * period.micros
@@ -122,6 +119,22 @@ class Period:
         if self._step:
             return (local - _EPOCH_DAY).days
         return (moment_us - self._start(0)) // period.micros
+
+    def _first_day(self, number: int) -> date:
+        """Return the day that a unit of days or longer begins with, before the offset."""
+        period = self.trigger.period
+        if period.months:
+            years, months = divmod(number * period.months, 12)
+            return date(1970 + years, months + 1, 1)
+        first = _FIRST_MONDAY if period.unit == "w" else self._created
+        return first + timedelta(days=number * self._days)
+
+    def _moved(self, day: date) -> int:
+        """Return the midnight of a day moved by the offset (µs): days are those of the calendar."""
+        offset = self.trigger.offset
+        if offset.unit == "d":
+            return self._midnight(day + timedelta(days=offset.value))
+        return self._midnight(day) + offset.micros
 
     @property
     def _days(self) -> int:

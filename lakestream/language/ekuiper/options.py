@@ -119,7 +119,7 @@ def _tolerance(reader: Reader, options: SourceOptions) -> None:
         raise reader.error(
             error.code, f"LATE_TOLERANCE: {error.message}", word=word, hint="such as '500ms', '5s', '1m30s'"
         ) from None
-    if tolerance.unit in "ny":
+    if tolerance.is_of_months:
         raise reader.error("BAD_DURATION", "LATE_TOLERANCE takes no months or years", word=word)
     options.tolerance = tolerance
 

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from lakestream.errors import Place
     from lakestream.language.model import Duration
 
-_SHORTEST_MONTH = 28 * MICROS["d"]
+SHORTEST_MONTH = 28 * MICROS["d"]
+"""Microseconds of a February."""
 
 
 def check_positive(duration: Duration, clause: str, place: Place) -> None:
     """Raise StatementError BAD_DURATION for a duration that comes to no microsecond."""
-    if duration.months or (duration.unit not in "ny" and duration.micros):
+    if duration.months or (not duration.is_of_months and duration.micros):
         return
     raise StatementError(
         "BAD_DURATION", f"{clause}({duration}) must be longer than nothing", hint="at least 1u", place=place
@@ -51,9 +52,9 @@ def check_offset(length: Duration, step: Duration, offset: Duration, place: Plac
     if offset.months:
         fits = bool(length.months) and offset.months < max(length.months, step.months)
     elif length.months:
-        fits = offset.unit in "ny" or offset.micros < max(length.months, step.months) * _SHORTEST_MONTH
+        fits = offset.is_of_months or offset.micros < max(length.months, step.months) * SHORTEST_MONTH
     else:
-        fits = offset.unit in "ny" or offset.micros < max(length.micros, step.micros)
+        fits = offset.is_of_months or offset.micros < max(length.micros, step.micros)
     if not fits:
         raise StatementError(
             "BAD_OFFSET",

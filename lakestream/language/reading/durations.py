@@ -7,23 +7,24 @@ import re
 from lakestream.errors import Place, StatementError
 from lakestream.language.model import Duration
 
-UNITS = "buasmhdwny"
+UNITS = "buasmhdwnqy"
 _FORM = re.compile(r"([0-9]+)([A-Za-z_][A-Za-z0-9_]*)?")
 _MAX_MICROS = 2**63 - 1
 _MAX_MONTHS = 12 * 9_999
 _WORDS = {"ms": "a", "us": "u", "ns": "b", "sec": "s", "min": "m", "hour": "h", "day": "d", "week": "w"} | {
     "month": "n",
     "mon": "n",
+    "quarter": "q",
     "year": "y",
 }
-_MEANINGS = "b ns, u us, a ms, s, m, h, d, w, n month, y year"
+_MEANINGS = "b ns, u us, a ms, s, m, h, d, w, n month, q quarter, y year"
 
 
 def read_duration(text: str, place: Place) -> Duration:
     """Return the duration that a text such as ``10s`` names; without unit it counts milliseconds (a).
 
     Raises StatementError(BAD_DURATION) for a fraction, an unknown unit, or one beyond 64 bits of
-    microseconds (beyond the year 9999 for months and years).
+    microseconds (beyond the year 9999 for months, quarters and years).
     """
     match = _FORM.fullmatch(text)
     if match is None:
@@ -86,7 +87,7 @@ def _bounded(digits: str, unit: str, place: Place) -> Duration:
         within = (
             duration.months <= _MAX_MONTHS
             if duration.months
-            else duration.unit in "ny" or duration.micros <= _MAX_MICROS
+            else duration.is_of_months or duration.micros <= _MAX_MICROS
         )
         if within:
             return duration

@@ -128,7 +128,7 @@ def _now(reader: Reader) -> Now:
     while reader.sees_symbol("+") or reader.sees_symbol("-"):
         sign = 1 if reader.take().text == "+" else -1
         duration, word = take_duration(reader, "NOW")
-        if duration.unit in "ny":
+        if duration.is_of_months:
             raise reader.error("BAD_DURATION", "NOW takes no months or years", word=word)
         micros += sign * duration.micros
     return Now(micros)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from lakestream.language.expressions.checks import check_row_expression
 from lakestream.language.expressions.inner_windows import EXTENDS, check_zeroth
-from lakestream.language.expressions.intervals import check_offset, check_positive, check_step
+from lakestream.language.expressions.intervals import (
+    SHORTEST_MONTH,
+    check_offset,
+    check_positive,
+    check_step,
+)
 from lakestream.language.model import (
     MICROS,
     CountTrigger,
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     from lakestream.language.reading.words import Word
 
 _DAY = MICROS["d"]
-_PERIOD_UNITS = "asmhdwny"
+_PERIOD_UNITS = "asmhdwnqy"
 _OFFSET_UNITS = "asmhd"
 _PERIOD_BOUNDS = (10 * MICROS["a"], 3650 * _DAY)
 _MAX_COUNT = 2**31 - 1
@@ -130,7 +135,7 @@ def _sliding(reader: Reader, trigger: ReadTrigger) -> None:
 def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word | None) -> None:
     if word is None:
         return
-    if offset.unit in "ny" or offset.micros >= _DAY:
+    if offset.is_of_months or offset.micros >= _DAY:
         raise reader.error("BAD_OFFSET", f"the offset {offset} of {clause} is not below one day", word=word)
     refuse_unit(reader, f"the offset of {clause}", offset, _OFFSET_UNITS, word, code="BAD_OFFSET")
 
@@ -143,8 +148,21 @@ def _period(reader: Reader, trigger: ReadTrigger) -> None:
         raise reader.error(
             "BAD_DURATION", f"PERIOD({period}) is out of range", word=word, hint="between 10a and 3650d"
         )
-    _check_day_offset(reader, "PERIOD", offset, offset_word)
+    _check_period_offset(reader, period, offset, offset_word)
     trigger.value = PeriodTrigger(period, offset)
+
+
+def _check_period_offset(reader: Reader, period: Duration, offset: Duration, word: Word | None) -> None:
+    """Refuse an offset that leads out of a week, or out of the shortest month, quarter or year there is."""
+    shortest = period.months * SHORTEST_MONTH if period.months else period.micros
+    if word is None or not (period.months or period.unit == "w"):
+        _check_day_offset(reader, "PERIOD", offset, word)
+        return
+    refuse_unit(reader, "the offset of PERIOD", offset, _OFFSET_UNITS, word, code="BAD_OFFSET")
+    if offset.micros >= shortest:
+        message = f"the offset {offset} of PERIOD is not below {period}"
+        hint = f"below {shortest // _DAY}d"
+        raise reader.error("BAD_OFFSET", message, word=word, hint=hint)
 
 
 def _session(reader: Reader, trigger: ReadTrigger) -> None:

@@ -185,7 +185,7 @@ _READERS = {"PARTITIONED BY": _partitioned_by, "COMMENT": _comment, "REFRESH POL
 def drop_view(reader: Reader) -> DropStream:
     """Read what follows ``DROP MATERIALIZED VIEW``."""
     if_exists = reader.if_exists()
-    return DropStream(take_table_name(reader, "a view's name"), if_exists, is_view=True)
+    return DropStream((take_table_name(reader, "a view's name"),), if_exists, is_view=True)
 
 
 def refresh_view(reader: Reader) -> RefreshView:

@@ -55,6 +55,12 @@ def listed(found: Period, start: str, count: int) -> list[str]:
         (period("1w"), NOON, ["05-05 00:00", "05-12 00:00"]),
         (period("1n", "2h"), NOON, ["06-01 02:00", "07-01 02:00"]),
         (period("1y"), NOON, ["01-01 00:00"]),
+        (period("1q"), NOON, ["07-01 00:00", "10-01 00:00", "01-01 00:00"]),
+        (period("1q", "15d"), NOON, ["07-16 00:00", "10-16 00:00"]),
+        (period("1w", "1d"), NOON, ["05-06 00:00", "05-13 00:00"]),
+        (period("1y", "31d"), NOON, ["02-01 00:00"]),
+        # A day of the offset is one of the calendar, of 23 hours here.
+        (period("1n", "30d", zone="Europe/Berlin"), "2025-03-05 12:00", ["03-31 00:00"]),
         # Clocks go forward at 02:00 on 30 March 2025, back at 03:00 on 26 October.
         (
             period("6h", zone="Europe/Berlin"),
@@ -108,7 +114,7 @@ def test_every_instant_follows_the_one_before(
     assert found.between(known[0], known[at + 1]) == at
 
 
-@pytest.mark.parametrize("length", ["25h", "1d", "3d", "1w", "2n", "1y"])
+@pytest.mark.parametrize("length", ["25h", "1d", "3d", "1w", "2n", "1q", "1y"])
 def test_long_periods_are_counted(length: str) -> None:
     found = period(length, zone="Europe/Berlin")
     first = at = found.last(micros(datetime(2025, 5, 2, tzinfo=UTC)))
