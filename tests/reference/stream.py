@@ -714,8 +714,9 @@ def by_period(stream: Stream, source: Source, history: History) -> list[tuple[An
         if not isinstance(event, Run):
             source.take(event)
             wrote = {key_of(change.new) for change in event if change.new is not None}
-            if wrote & since or any(change.new is None for change in event):
-                raise Undetermined("a row written twice, or written and deleted, between two instants")
+            gone = {key_of(change.old) for change in event if change.old is not None} - wrote
+            if wrote & since or gone & since or any(change.new is None for change in event):
+                raise Undetermined("a row written twice, or written and taken away, between two instants")
             since |= wrote
             continue
         instant = event.now // every * every
