@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
@@ -341,6 +342,41 @@ def shown(query: SeriesQuery, rows: pa.Table) -> pa.Table:
     if not query.outputs:
         return pa.table({"Time": pa.array([], pa.timestamp("us", "UTC"))})
     return rows.rename_columns(query.columns)
+
+
+def latest(query: SeriesQuery, rows: pa.Table) -> pa.Table:
+    """Return the latest points of the series that have one, a row each: SELECT LAST (IoTDB).
+
+    Values are texts, as series are of several types.
+    """
+    import pyarrow as pa
+
+    select, found = query.select, []
+    for place, (output, kind) in enumerate(zip(query.outputs, query.types, strict=True)):
+        time = rows[f"t{place}"][0]
+        if time.is_valid:
+            found.append((time, output.name, _written(rows[f"c{place}"][0]), kind))
+    if select.by_series:
+        found.sort(key=lambda point: point[1], reverse=select.descending)
+    upto = None if select.limit is None else select.offset + select.limit
+    columns = zip(*found[select.offset : upto], strict=True) if found[select.offset : upto] else [()] * 4
+    types = (pa.timestamp("us", "UTC"), *[pa.string()] * 3)
+    arrays = [pa.array(list(values), kind) for values, kind in zip(columns, types, strict=True)]
+    return pa.table(arrays, ["Time", "Timeseries", "Value", "DataType"])
+
+
+def _written(point: pa.Scalar) -> str:
+    """Return a value as IoTDB writes it; a number with the fewest digits that are it in its own type."""
+    import pyarrow as pa
+
+    value = point.as_py()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, float):
+        return str(float(point.cast(pa.string()).as_py()))
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 # --- INTO -----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from lakestream.timeseries.continuous import ContinuousQueries
 from lakestream.timeseries.firing import Triggers
 from lakestream.timeseries.mapped import MappedTables
 from lakestream.timeseries.points import AT, Writer, block_of, block_of_values, type_of_arrow
-from lakestream.timeseries.series import SeriesReader, blocks_into, shown, written_into
+from lakestream.timeseries.series import SeriesReader, blocks_into, latest, shown, written_into
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -252,6 +252,8 @@ class TreeEngine:
         snapshot = self.reader.snapshot(select.sources)
         query = self.reader.resolve(select, self._now_us, snapshot)
         rows = self.reader.rows(query, snapshot)
+        if select.latest:
+            return Result(arrow=latest(query, rows))
         if not select.into:
             return Result(arrow=shown(query, rows))
         try:

@@ -169,3 +169,19 @@ def test_raw_rows_side_by_side(lakes: list[Lake], found: Points, least: int, sin
         for time, row in zip(times, values, strict=True)
     ]
     assert lake.sql(text, dialect="iotdb").fetchall() == wanted
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(points, st.integers(0, 45), st.booleans())
+def test_latest_points(lakes: list[Lake], found: Points, since: int, descending: bool) -> None:
+    lake = lakes[0]
+    root = written(lake, found)
+    order = " ORDER BY TIMESERIES DESC" if descending else ""
+    rows = lake.sql(f"SELECT LAST s FROM {root}.* WHERE time > {since * 1000}{order}", dialect="iotdb")
+    kept = {name: {t: v for t, v in found[name].items() if t > since} for name in DEVICES}
+    wanted = [
+        (at(max(own)), f"{root}.{name[-1]}.s", str(own[max(own)]), "DOUBLE")
+        for name, own in kept.items()
+        if own
+    ]
+    assert rows.fetchall() == (wanted[::-1] if descending else wanted)

@@ -120,6 +120,8 @@ class SeriesQuery:
 
         It reads the view ``result``; ``types`` are the Spark types of its columns.
         """
+        if self.select.latest:
+            return self._latest
         fill, partition = self.select.fill, "PARTITION BY device" if self.select.by_device else ""
         names = [f"c{i}" for i in range(len(self.outputs))]
         if fill is not None and self.has_time:
@@ -134,6 +136,13 @@ class SeriesQuery:
         if self.select.limit is not None:
             sql += f" LIMIT {self.select.limit}"
         return sql + (f" OFFSET {self.select.offset}" if self.select.offset else "")
+
+    @property
+    def _latest(self) -> str:
+        """SQL of one row with the latest point of each column: its time ``t0`` and its value ``c0``, …."""
+        times = [f"CASE WHEN c{i} IS NOT NULL THEN ts END" for i in range(len(self.outputs))]
+        points = [f"max({time}) AS t{i}, max_by(c{i}, {time}) AS c{i}" for i, time in enumerate(times)]
+        return f"SELECT {', '.join(points)} FROM {self.result}"
 
     @property
     def _time_order(self) -> list[str]:

@@ -24,6 +24,8 @@ def check_select(select: Select, slices: list[str]) -> None:
     ``slices`` are the words SLIMIT and SOFFSET as far as they were given.
     """
     _check_slices(select, slices)
+    if select.latest:
+        _check_latest(select)
     _check_aggregates(select)
     _check_items(select)
     _check_conditions(select)
@@ -34,6 +36,30 @@ def check_select(select: Select, slices: list[str]) -> None:
     if select.into:
         _check_into(select)
         _check_number(select)
+
+
+def _check_latest(select: Select) -> None:
+    """Refuse what does not go with LAST: it takes series as they are, and conditions on their times."""
+    for item in select.items:
+        if not _is_plain(item.expression) or item.alias is not None:
+            message = "SELECT LAST takes series, without functions and aliases"
+            raise item.expression.error("LAST_INVALID", message)
+    if select.where is not None and select.where.paths:
+        raise select.where.error(
+            "LAST_INVALID",
+            "WHERE of SELECT LAST looks at times, not at values",
+            hint="WHERE time > now() - 1h",
+        )
+    clauses = {
+        "INTO": select.into,
+        "GROUP BY": select.group or select.cut or select.levels,
+        "HAVING": select.having,
+        "FILL": select.fill,
+        "ALIGN BY DEVICE": select.by_device,
+    }
+    for clause, is_there in clauses.items():
+        if is_there:
+            raise _refused(select, "LAST_INVALID", f"SELECT LAST does not go with {clause}")
 
 
 def _check_slices(select: Select, slices: list[str]) -> None:

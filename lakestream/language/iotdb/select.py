@@ -56,6 +56,8 @@ class _Draft:
     offset: int = 0
     slices: list[str] = field(default_factory=list)
     by_device: bool = False
+    latest: bool = False
+    by_series: bool = False
 
 
 def read_select(reader: Reader) -> Select:
@@ -66,20 +68,17 @@ def read_select(reader: Reader) -> Select:
     """
     first = reader.at
     reader.expect("SELECT")
-    last_word = reader.peek() if _sees_last(reader) else None
-    if last_word is not None:
+    draft = _Draft(latest=_sees_last(reader))
+    if draft.latest:
         reader.take()
     items = [_item(reader)]
     while reader.accept_symbol(","):
         items.append(_item(reader))
     into = _targets(reader) if reader.accept("INTO") else ()
-    if last_word is not None:
-        raise reader.unsupported("SELECT LAST … INTO" if into else "SELECT LAST", word=last_word)
     reader.expect("FROM")
     sources = [_source(reader)]
     while reader.accept_symbol(","):
         sources.append(_source(reader))
-    draft = _Draft()
     _read_clauses(reader, draft)
     select = Select(
         items=tuple(items),
@@ -97,6 +96,8 @@ def read_select(reader: Reader) -> Select:
         offset=draft.offset,
         by_device=draft.by_device,
         text=reader.fragment(first, reader.at),
+        latest=draft.latest,
+        by_series=draft.by_series,
     )
     check_select(select, draft.slices)
     return select
@@ -111,6 +112,9 @@ def _sees_last(reader: Reader) -> bool:
     if not reader.sees("LAST"):
         return False
     following = reader.peek(1)
+    if following.kind is Kind.SYMBOL and set(following.text) == {"*"}:
+        behind = reader.peek(2)
+        return behind.is_word("FROM") or behind.text in (",", ".", "*")
     return following.kind in (Kind.WORD, Kind.NAME) and not (
         following.is_word("INTO") or following.is_word("FROM") or following.is_word("AS")
     )
@@ -336,9 +340,10 @@ def _fill(reader: Reader, draft: _Draft) -> None:
 
 def _order_by(reader: Reader, draft: _Draft) -> None:
     reader.expect("ORDER", "BY")
-    if not reader.accept("TIME"):
-        raise reader.unsupported(f"ORDER BY {reader.peek().text}", hint="ORDER BY TIME [DESC]")
-    draft.by_time = True
+    by = "TIMESERIES" if draft.latest else "TIME"
+    if not reader.accept(by):
+        raise reader.unsupported(f"ORDER BY {reader.peek().text}", hint=f"ORDER BY {by} [DESC]")
+    draft.by_time, draft.by_series = not draft.latest, draft.latest
     draft.descending = reader.accept("DESC")
     if not draft.descending:
         reader.accept("ASC")

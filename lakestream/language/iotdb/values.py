@@ -162,7 +162,8 @@ class Select:
     """A query over the tree. ``text`` is the query as written; ``levels`` empty for no LEVEL.
 
     ``by_time``: ORDER BY TIME is written, and goes before the order of devices. GROUP BY is of time
-    (``group``) or of rows (``cut``).
+    (``group``) or of rows (``cut``). ``latest``: SELECT LAST, a row for each series that has a point, in
+    the order of the series' names where ``by_series`` (ORDER BY TIMESERIES).
     """
 
     items: tuple[Item, ...]
@@ -180,6 +181,8 @@ class Select:
     offset: int
     by_device: bool
     text: Fragment
+    latest: bool = False
+    by_series: bool = False
 
 
 @dataclass(frozen=True)
