@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -268,11 +269,12 @@ class Workspace:
 
     def refuse_gone(self, error: Exception) -> None:
         """Raise SparkGoneError where an error says that Spark, or the session on its server, has ended."""
+        if "pyspark" not in sys.modules:
+            return
         from lakestream.storage.sessions.session import check_connection, check_error
 
         check_connection(error)
-        if self.given is not None:
-            check_error(error)
+        check_error(error)
 
     def close(self) -> None:
         """Save the state of streams, stop sending events and give the session of statements back."""

@@ -585,15 +585,56 @@ def _check_late() -> None:
             raise gone
 
 
+_BROKEN = {
+    *("java.lang.VirtualMachineError", "java.lang.InternalError", "java.lang.UnknownError"),
+    "java.lang.OutOfMemoryError",
+}
+"""What Java throws where its virtual machine is broken, or out of what it needs to go on."""
+_MOST_CAUSES = 20
+
+
+def _is_broken(error: Exception) -> bool:
+    """Return whether the JVM says that it is broken: by what it threw, as texts are anybody's."""
+    thrown = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    with contextlib.suppress(Exception):  # it may not answer any more
+        for _ in range(_MOST_CAUSES):
+            if thrown is None:
+                break
+            if thrown.getClass().getName() in _BROKEN:
+                return True
+            thrown = thrown.getCause()
+    return False
+
+
+def _end_broken(error: Exception) -> None:
+    """End the JVM that was started here and is broken: raises SparkGoneError SPARK_DIED.
+
+    It would go on, and fail of whatever comes next.
+    """
+    if not _STARTED:
+        return
+    process = _STARTED[0].process
+    process.kill()
+    process.wait(_ENDING_SECONDS)
+    raise SparkGoneError(
+        "SPARK_DIED",
+        f"Spark's JVM (process {process.pid}) was broken and has been ended: {first_line(error)}",
+        hint="nothing is lost: start again; driver_memory may be too small",
+    ) from error
+
+
 def check_error(error: Exception) -> None:
     """Raise SparkGoneError SPARK_STOPPED for an error of Spark Connect by which a session has ended.
 
-    Raises BusyError NO_EXECUTORS for that of a query which no executor of a cluster came for.
+    Raises SparkGoneError SPARK_DIED for one by which the JVM that was started here is broken, which is ended
+    then, and BusyError NO_EXECUTORS for that of a query which no executor of a cluster came for.
     """
     from pyspark.errors import PySparkAssertionError
 
     if (busy := lonely(error)) is not None:
         raise busy from error
+    if _is_broken(error):
+        _end_broken(error)
     if not (
         type(error).__module__.endswith("exceptions.connect") or isinstance(error, PySparkAssertionError)
     ):
