@@ -446,6 +446,16 @@ def _is_written(node: exp.Expr) -> bool:
     return isinstance(node.find_ancestor(exp.Select, *_WRITES), _WRITES)
 
 
+_SAID = {"t": True, "true": True, "f": False, "false": False}
+_NUMBERS = {
+    "smallint": re.compile(r"[+-]?\d{1,4}"),
+    "int": re.compile(r"[+-]?\d{1,9}"),
+    "bigint": re.compile(r"[+-]?\d{1,18}"),
+    "double": re.compile(r"[+-]?(?=[\d.]{1,16}\Z)\d{1,15}(\.\d{1,14})?"),
+}
+"""Constants that are the numbers they say, of whatever reads them."""
+
+
 def _constant(text: exp.Expr, to: exp.DataType) -> exp.Expr | None:
     """Return a text that is written as PostgreSQL's values of a type are; None where a lake's are alike."""
     if to.is_type("interval"):
@@ -454,6 +464,12 @@ def _constant(text: exp.Expr, to: exp.DataType) -> exp.Expr | None:
         return elements(text.name, to.expressions[0] if to.expressions else exp.DataType.build("text"))
     if to.is_type("timestamp", "timestamptz") and text.name == "epoch":
         return made("TIMESTAMP '1970-01-01 00:00:00Z'", {})
+    if to.is_type("boolean") and (said := _SAID.get(text.name.strip().lower())) is not None:
+        return exp.Boolean(this=said)
+    form = next((form for kind, form in _NUMBERS.items() if to.is_type(kind)), None)
+    if form is not None and form.fullmatch(text.name):
+        number = text.name.removeprefix("+") + "e0" * to.is_type("double")
+        return exp.cast(made(number, {}), to)
     return None
 
 

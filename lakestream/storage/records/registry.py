@@ -76,6 +76,8 @@ __all__ = [
 
 _KEPT_FAILURES = 50
 
+_LISTED = "SHOW STREAMS lists those that there are"
+
 
 class Registry:
     """The streams of one lake. One process writes it (``lock.writer_lock``), any may read it.
@@ -154,7 +156,7 @@ class Registry:
             raise StatementError(
                 "STREAM_NOT_FOUND",
                 f"there is no stream {database}.{name}",
-                hint=did_you_mean(name, [s.name for s in self.streams(database)]),
+                hint=did_you_mean(name, [s.name for s in self.streams(database)]) or _LISTED,
                 missing=f"{database}.{name}",
             )
         return found
@@ -184,7 +186,9 @@ class Registry:
 
         def changed(row: dict[str, Any] | None) -> dict[str, Any]:
             if row is None:
-                raise StatementError("STREAM_NOT_FOUND", f"the stream {uuid} is no longer there")
+                raise StatementError(
+                    "STREAM_NOT_FOUND", f"the stream {uuid} is no longer there", hint=_LISTED
+                )
             return saved.STREAMS.row(replace(saved.STREAMS.record(row), **changes))
 
         self._streams.change(uuid, changed)

@@ -325,7 +325,11 @@ def _actions(path: str, version: int, content: bytes) -> list[Action]:
 
 
 def _damaged(path: str, version: int) -> StorageError:
-    return StorageError("TABLE_UNREADABLE", f"the commit of version {version} of {path} is damaged or empty")
+    return StorageError(
+        "TABLE_UNREADABLE",
+        f"the commit of version {version} of {path} is damaged or empty",
+        hint=f"put {commit_name(version)} back from a copy of the table",
+    )
 
 
 def _parse(version: int, actions: list[Action], digest: str) -> CommitInfo:

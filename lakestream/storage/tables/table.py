@@ -610,4 +610,8 @@ def _named_errors(path: str) -> Iterator[None]:
 
 
 def _unreadable(path: str, why: str) -> StorageError:
-    return StorageError("TABLE_UNREADABLE", f"the Delta table at {path} cannot be read: {why}")
+    return StorageError(
+        "TABLE_UNREADABLE",
+        f"the Delta table at {path} cannot be read: {why}",
+        hint="its files, those of _delta_log too, are to be there, whole, and open to this process",
+    )

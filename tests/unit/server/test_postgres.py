@@ -392,6 +392,10 @@ AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catal
             f"SELECT count(*) > 9 FROM pg_get_keywords() WHERE word <> ALL ('{{{'a,' * 200}abs}}'::text[])",
             [(True,)],
         ),
+        (
+            "SELECT 'pg_depend'::regclass::text, 'power'::regclass::varchar, 'int4'::regtype::text",
+            [("pg_depend", "power", "integer")],
+        ),
         (AS_GDESC, [("a", "integer"), ("ts", "timestamp with time zone")]),
         (
             "SELECT privilege_type FROM information_schema.table_privileges WHERE table_name = 'Mixed'",

@@ -79,8 +79,9 @@ def test_a_commit_that_was_known_and_is_gone_is_damage(path: Path) -> None:
 def test_an_empty_commit_is_no_commit(path: Path) -> None:
     (path / commit_name(1)).write_bytes(b"")
     unreadable(path, "the commit of version 1 is an empty file")
-    with pytest.raises(StorageError, match=r"version 1 of .* is damaged or empty"):
+    with pytest.raises(StorageError, match=r"version 1 of .* is damaged or empty") as error:
         read_commits(str(path), 0, 1)
+    assert error.value.hint == f"put {commit_name(1)} back from a copy of the table"
 
 
 @pytest.mark.parametrize(("checkpoint", "refused"), [(None, True), (1, True), (2, False), (3, False)])

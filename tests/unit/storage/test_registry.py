@@ -39,8 +39,9 @@ def test_streams_are_kept(layout: Layout) -> None:
     assert Registry(layout).find("main", "s") is None
     with pytest.raises(StatementError, match="STREAM_NOT_FOUND"):
         registry.update("u1", status="Running")
-    with pytest.raises(StatementError, match="STREAM_NOT_FOUND"):
+    with pytest.raises(StatementError, match="STREAM_NOT_FOUND") as error:
         registry.stream("main", "s")
+    assert error.value.hint == "SHOW STREAMS lists those that there are"
 
 
 def test_of_two_processes_one_registers_a_name(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

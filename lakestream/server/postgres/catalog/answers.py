@@ -41,6 +41,7 @@ _RENAMED = {"user": "current_user", "json_build_object": "json_object"}
 _REGISTERED = {"regclass": "regclass_name", "regtype": "regtype_name", "regproc": "regproc_name"}
 _NUMBERED = {"regclass": "to_regclass", "regtype": "to_regtype"}
 """What a number, and a name, is made by that is cast to one of these types."""
+_OF_TEXT = ("text", "varchar", "name")
 _FUNCTIONS = frozenset(files(__package__).joinpath("catalog_functions.txt").read_text("ascii").split())
 """What queries may call of DuckDB's functions: others tell of the process, run texts or take its memory."""
 _MOST_OF_SERIES = 100_000
@@ -210,6 +211,8 @@ class Catalog:
         if kind == "oid" and _is_function(value):
             return exp.cast(value.copy(), _KINDS[kind], dialect="duckdb")
         inner = kind_of(value.to) if isinstance(value, exp.Cast) else ""
+        if kind in _OF_TEXT and inner in _NUMBERED and value.this.is_string:
+            return _own_call(_REGISTERED[inner], _own_call(_NUMBERED[inner], value.this))
         if kind == "oid" and inner in _REGISTERED:
             named = value if value.this.is_string else value.this
             return _own_call(f"{inner}_number", named.transform(self._renamed))
