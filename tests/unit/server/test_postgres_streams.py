@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -18,6 +19,7 @@ from lakestream.server.api.guard import Keys
 from lakestream.server.postgres.rows import spool as spools
 from lakestream.server.postgres.rows.spool import Spool
 from lakestream.server.postgres.rows.values import encoded
+from lakestream.server.process.statements import WORKERS
 from tests.unit.server.messages import answer_of, bound, executed, in_short, message, parsed, queried, started
 from tests.unit.server.test_postgres import Served, root
 
@@ -113,6 +115,22 @@ def test_a_statement_that_sends_is_cancelled_and_the_next_one_runs(
         idle(served)
         assert small
         assert ada.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.usefixtures("small")
+def test_statements_that_are_killed_leave_room_though_nobody_reads_their_rows(served: Served) -> None:
+    lines = [started(served.port, [queried(MANY), message(b"X")], "main") for _ in range(WORKERS)]
+    with served.connect() as ada:
+        SystemClock().sleep(0.5)
+        *killed, _ = [number for number, *_ in ada.execute("SHOW QUERIES").fetchall()]
+        assert len(killed) == WORKERS
+        for number in killed:
+            ada.execute(f"KILL QUERY '{number}'")
+        ada.execute("SET statement_timeout = 5000")
+        assert ada.execute("SELECT 1").fetchone() == (1,)
+    for line in lines:
+        with line:
+            assert in_short(b"".join(iter(partial(line.recv, 65_536), b""))).endswith("E57014 ZI")
 
 
 @pytest.mark.usefixtures("small")

@@ -61,7 +61,7 @@ class Coming:
     def __init__(self, spool: Spool, filling: asyncio.Task[Any]) -> None:
         self._spool, self._filling = spool, filling
         self._rest: pa.RecordBatch | None = None
-        filling.add_done_callback(lambda _: spool.notice())
+        filling.add_done_callback(lambda _: spool.end())
 
     async def schema(self) -> pa.Schema | None:
         """Wait for the columns and return them, None where there are none. Raises PgError."""

@@ -28,7 +28,6 @@ MOST_IN_MEMORY = 4 << 20
 """Bytes of rows that wait in memory."""
 MOST_IN_FILE = 1 << 30
 """Bytes of rows that wait in the file before who computes them waits, too."""
-_LOOK_SECONDS = 0.5
 
 
 class Spool:
@@ -42,7 +41,7 @@ class Spool:
         self._in_memory = self._in_file = self._end = 0
         self._file: IO[bytes] | None = None
         self._guard = threading.Condition()
-        self._is_closed = False
+        self._is_ended = False
 
     # --- in the thread that has the rows --------------------------------------------------------
 
@@ -53,7 +52,7 @@ class Spool:
         BusyError STATEMENT_INTERRUPTED once nobody wants them any more.
         """
         self.schema, left = rows.schema, most
-        self.notice()
+        self._notice()
         for batch in rows:
             for piece in _pieces(batch if not most else batch.slice(0, left)):
                 self._put(piece.serialize())
@@ -67,16 +66,16 @@ class Spool:
 
     def _put(self, piece: pa.Buffer) -> None:
         with self._guard:
-            while not self._is_closed and self._in_file and self._end > MOST_IN_FILE:
-                self._guard.wait(_LOOK_SECONDS)
-            if self._is_closed:
+            while not self._is_ended and self._in_file and self._end > MOST_IN_FILE:
+                self._guard.wait()
+            if self._is_ended:
                 raise BusyError("STATEMENT_INTERRUPTED", "nobody waits for the rows any more")
             if self._in_memory < MOST_IN_MEMORY and not self._in_file:
                 self._in_memory += piece.size
                 self._waiting.append(piece)
             else:
                 self._write(piece)
-        self.notice()
+        self._notice()
 
     def _write(self, piece: pa.Buffer) -> None:
         if not self._in_file:
@@ -99,8 +98,7 @@ class Spool:
         self._end += piece.size
         self._in_file += piece.size
 
-    def notice(self) -> None:
-        """Have whoever waits in the loop look again; called in any thread."""
+    def _notice(self) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._change.set)
 
@@ -129,14 +127,20 @@ class Spool:
             self._guard.notify_all()
         return pa.ipc.read_record_batch(piece, self.schema)
 
-    def close(self) -> None:
-        """Let go of all rows; who gives more is told that nobody wants them."""
+    def end(self) -> None:
+        """Take no more rows: who gives some is told that nobody wants them. Those that wait may be taken."""
         with self._guard:
-            self._is_closed = True
+            self._is_ended = True
+            self._guard.notify_all()
+        self._change.set()
+
+    def close(self) -> None:
+        """Let go of all rows, and take no more."""
+        self.end()
+        with self._guard:
             self._waiting.clear()
             if self._file is not None:
                 self._file.close()
-            self._guard.notify_all()
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
