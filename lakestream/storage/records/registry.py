@@ -156,7 +156,8 @@ class Registry:
             raise StatementError(
                 "STREAM_NOT_FOUND",
                 f"there is no stream {database}.{name}",
-                hint=did_you_mean(name, [s.name for s in self.streams(database)]) or _LISTED,
+                hint=did_you_mean(name, [s.name for s in self.streams(database)])
+                or f"{database} has no streams; CREATE STREAM makes one",
                 missing=f"{database}.{name}",
             )
         return found

@@ -37,11 +37,16 @@ def test_streams_are_kept(layout: Layout) -> None:
     assert Registry(layout).stream("main", "s") == changed
     registry.remove("u1")
     assert Registry(layout).find("main", "s") is None
-    with pytest.raises(StatementError, match="STREAM_NOT_FOUND"):
-        registry.update("u1", status="Running")
     with pytest.raises(StatementError, match="STREAM_NOT_FOUND") as error:
-        registry.stream("main", "s")
+        registry.update("u1", status="Running")
     assert error.value.hint == "SHOW STREAMS lists those that there are"
+    for database, hint in (
+        ("main", "known: a'b\\c"),
+        ("other", "other has no streams; CREATE STREAM makes one"),
+    ):
+        with pytest.raises(StatementError, match="STREAM_NOT_FOUND") as error:
+            registry.stream(database, "s")
+        assert error.value.hint == hint
 
 
 def test_of_two_processes_one_registers_a_name(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

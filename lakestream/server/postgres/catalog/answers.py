@@ -211,12 +211,13 @@ class Catalog:
         if kind == "oid" and _is_function(value):
             return exp.cast(value.copy(), _KINDS[kind], dialect="duckdb")
         inner = kind_of(value.to) if isinstance(value, exp.Cast) else ""
+        called = None
         if kind in _OF_TEXT and inner in _NUMBERED and value.this.is_string:
-            return _own_call(_REGISTERED[inner], _own_call(_NUMBERED[inner], value.this))
-        if kind == "oid" and inner in _REGISTERED:
+            called = _own_call(_REGISTERED[inner], _own_call(_NUMBERED[inner], value.this))
+        elif kind == "oid" and inner in _REGISTERED:
             named = value if value.this.is_string else value.this
-            return _own_call(f"{inner}_number", named.transform(self._renamed))
-        return None
+            called = _own_call(f"{inner}_number", named.transform(self._renamed))
+        return called
 
     def _array(self, node: exp.Cast, text: str | None) -> exp.Expr:
         element: exp.DataType = node.to.expressions[0]
