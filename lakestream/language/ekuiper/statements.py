@@ -124,6 +124,10 @@ class _Query:
     keys: list[Fragment] = field(default_factory=list)
     having: Fragment | None = None
     rest: Fragment | None = None
+    invisible: dict[str, int] = field(default_factory=dict)
+    """Names (in lower case) that others are made of and that are not output, and where INVISIBLE stands."""
+    row_by_row: bool = False
+    """Whether there is no window: each event is output by itself."""
 
 
 _AFTER_KEYS = ("FILTER", "OVER", "HAVING", "ORDER", "LIMIT")
@@ -135,6 +139,7 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
     if reader.sees("DISTINCT"):
         raise reader.unsupported("SELECT DISTINCT in a stream with a window")
     query = _Query(start, reader.until(lambda: reader.sees("FROM"), "the columns of the query"), name)
+    _take_invisible(reader, query)
     draft.words["FROM"] = reader.peek()
     reader.expect("FROM")
     if reader.sees_symbol("("):
@@ -150,6 +155,10 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
             lambda: reader.sees("GROUP") or reader.sees("PARTITION"), "a condition of WHERE"
         )
         check_expression(query.where, "WHERE")
+    if reader.done:
+        query.row_by_row = True
+        draft.trigger = ReadTrigger("COUNTWINDOW", start, LatestTrigger(1, 1))
+        return query
     if reader.accept("PARTITION", "BY"):
         _partition(reader, draft, query, lambda: reader.sees_symbol(",") or reader.sees("GROUP"))
     if not reader.accept("GROUP", "BY"):
@@ -159,6 +168,17 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
     _group_items(reader, draft, query)
     _behind_groups(reader, query)
     return query
+
+
+def _take_invisible(reader: Reader, query: _Query) -> None:
+    """Note the names behind which INVISIBLE stands, and leave blanks in the place of that word."""
+    words = _words_of(reader, query.listed)
+    for number, word in enumerate(words):
+        if number >= 2 and word.is_word("INVISIBLE") and words[number - 2].is_word("AS"):
+            query.invisible[words[number - 1].text.lower()] = word.start
+            at, text = word.start - words[0].start, query.listed.sql
+            blank = " " * len(word.text)
+            query.listed = replace(query.listed, sql=f"{text[:at]}{blank}{text[at + len(blank) :]}")
 
 
 _BEHIND_TABLE = ("WHERE", "PARTITION", "GROUP", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS")
@@ -511,25 +531,60 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
     items = _items(place, f"{head}{listed}")
     keys = [_key(reader, draft, query, key, items) for key in query.keys]
     of_rows = not keys and not any(map(_aggregates, items))
+    if query.row_by_row and not of_rows:
+        raise _window_missing(reader)
     listed = _with_event_time(listed, of_rows=of_rows)
     items = _items(place, f"{head}{listed}")
     _refuse_row_number(reader, query, of_rows=of_rows)
-    picked = [item.sql("spark") for item in items]
+    shown, names = _visible(reader, query, items, names)
+    picked = [item.sql("spark") for item in shown]
     if not of_rows:
-        picked = [_of_first_row(item, keys) for item in items]
-    if any(map(_is_star, items)):
-        listed = ", ".join(map(_called, items, picked, names))
+        picked = [_of_first_row(item, keys) for item in shown]
+    if any(map(_is_star, shown)):
+        listed = ", ".join(map(_called, shown, picked, names))
     else:
         draft.columns = names
         # What need not be written anew keeps its place, for errors to point at.
-        if picked != [item.sql("spark") for item in items]:
+        if query.invisible or picked != [item.sql("spark") for item in items]:
             listed = ", ".join(picked)
     text = f"{head}{listed} FROM %%trows"
     text += _where(reader, draft, query, items)
     text += f" GROUP BY {', '.join(keys)}" if keys else ""
     text += _thinned(reader, draft, query, keys, items)
-    text += _rest(reader, draft, query, of_rows=of_rows, has_keys=bool(keys))
+    text += _rest(reader, draft, query, items, keys, of_rows=of_rows)
     return replace(place, sql=text)
+
+
+def _visible(
+    reader: Reader, query: _Query, items: list[exp.Expr], names: tuple[str, ...]
+) -> tuple[list[exp.Expr], tuple[str, ...]]:
+    """Return the columns that are output, with their names; invisible ones stand where others name them.
+
+    That is so in ``items`` too, for the other clauses.
+    """
+    meanings: dict[str, exp.Expr] = {}
+    for number, item in enumerate(items):
+        items[number] = _inlined(item, meanings)
+        meanings |= _hidden(query, [items[number]])
+    shown = [number for number, name in enumerate(names) if name.lower() not in meanings]
+    if not shown:
+        raise reader.error("SYNTAX", "every column of the query is INVISIBLE", word=query.start)
+    return [items[number] for number in shown], tuple(names[number] for number in shown)
+
+
+def _hidden(query: _Query, items: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
+    """Return what the query's invisible names stand for."""
+    return {name: meant for name, meant in _meanings(items).items() if name in query.invisible}
+
+
+def _inlined(item: exp.Expr, meanings: dict[str, exp.Expr]) -> exp.Expr:
+    """Return an expression in which some names are what they stand for."""
+
+    def meant(node: exp.Expr) -> exp.Expr:
+        stands = isinstance(node, exp.Column) and not node.table and node.name.lower() in meanings
+        return exp.paren(meanings[node.name.lower()].copy()) if stands else node
+
+    return item.transform(meant) if meanings else item
 
 
 def _items(place: Fragment, select: str) -> list[exp.Expr]:
@@ -593,18 +648,25 @@ def _refuse_row_number(reader: Reader, query: _Query, *, of_rows: bool) -> None:
 _BEFORE_REST = "SELECT 1 FROM %%trows "
 
 
-def _rest(reader: Reader, draft: Draft, query: _Query, *, of_rows: bool, has_keys: bool) -> str:
+def _rest(
+    reader: Reader, draft: Draft, query: _Query, items: Sequence[exp.Expr], keys: list[str], *, of_rows: bool
+) -> str:
     """Return ORDER BY and LIMIT, in which rows that are alike come in the order of the window."""
     if query.rest is None:
         return ""
     rest = _with_event_time(_names_translated(reader, draft, query, query.rest), of_rows=of_rows)
     written = replace(query.rest, sql=f"{_BEFORE_REST}{rest}")
     tree = parse_query(translated(written, draft.options.values.zone, is_list=True))
-    if not of_rows and not has_keys:
+    if not of_rows and not keys:
         return f" {rest}"
     came = ORDER if of_rows else f"min({ORDER})"
     order, limit = tree.args.get("order"), tree.args.get("limit")
-    listed = [item.sql("spark") for item in order.expressions] if order else []
+    listed = []
+    for item in order.expressions if order else ():
+        meant = _inlined(item, _hidden(query, items))
+        # An invisible name stands for a value of the group's first row, as plain columns do.
+        plain = of_rows or meant == item
+        listed.append(meant.sql("spark") if plain else _of_first_row(meant, keys))
     ends = f" {limit.sql('spark').strip()}" if limit else ""
     return f" ORDER BY {', '.join([*listed, came])}{ends}"
 
@@ -615,8 +677,8 @@ def _thinned(reader: Reader, draft: Draft, query: _Query, keys: list[str], items
     aggregated = any(map(_aggregates, items))
     if having:
         condition = parse_expression(_made(having))
-        meanings = _meanings(items)
-        judged = _of_first_row(_with_meanings(condition.copy(), meanings), keys)
+        plain = _inlined(condition.copy(), _hidden(query, items))
+        judged = _of_first_row(_with_meanings(plain, _meanings(items)), keys)
         having = having if judged == condition.sql("spark") else judged
     if having and not keys and not aggregated:
         return f" QUALIFY {_over_window(having)}"
@@ -676,6 +738,8 @@ def _names_translated(reader: Reader, draft: Draft, query: _Query, fragment: Fra
         if word.start < at:
             continue
         meant, end = _meaning(reader, draft, query, words[number : number + 3])
+        if word.start in query.invisible.values():
+            meant = ""
         if meant is not None:
             parts += [reader.source.text[at : word.start], meant.ljust(end - word.start)]
             at = end
@@ -692,7 +756,7 @@ def _meaning(reader: Reader, draft: Draft, query: _Query, words: list[Word]) -> 
         return "", following.end
     if word.kind is Kind.NAME or not following.is_symbol("("):
         return None, word.end
-    _refuse_unbuilt(reader, word, "a window")
+    _refuse_unbuilt(reader, word, "a rule without a window" if query.row_by_row else "a window")
     name = word.text.upper()
     if len(words) > 2 and words[2].is_symbol(")"):
         if name in _PSEUDO:
