@@ -161,9 +161,14 @@ class Line(Connection):
         self.stream.write(said.make_bind_complete())
 
     async def _handle_describe(self, parsed: ParsedDescribeOrClose) -> None:
-        if parsed.kind != said.TARGET_STATEMENT:
+        if parsed.kind == said.TARGET_STATEMENT:
+            prepared = cast("Prepared", self._get_statement(parsed.name))
+            if prepared.has_rows:
+                await self._require_sound(prepared.sql)
+        else:
             entry = self._get_portal(parsed.name)
-            await self._require_sound(entry.sql)
+            if entry.portal.has_rows:
+                await self._require_sound(entry.sql)
             with self._running(parsed.name):
                 entry.columns = await entry.portal.columns()
         await super()._handle_describe(parsed)

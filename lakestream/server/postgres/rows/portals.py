@@ -150,12 +150,12 @@ class Prepared(Statement):
 
     def __init__(self, sql: str, kinds: list[int], ask: Ask, *, has_rows: bool) -> None:
         self.sql, self.param_oids = sql, [*kinds]
-        self._kinds, self._ask, self._has_rows = kinds, ask, has_rows
+        self._kinds, self._ask, self.has_rows = kinds, ask, has_rows
         self._looked: Asked | None = None
 
     async def describe(self) -> list[ResultColumn] | None:
         """Return the columns of the rows."""
-        if not self._has_rows:
+        if not self.has_rows:
             return None
         self._looked = self._looked or self._portal([None] * len(self.param_oids))
         return await self._looked.columns()
@@ -176,7 +176,7 @@ class Prepared(Statement):
             self._looked.close()
 
     def _portal(self, params: list[str | None]) -> Asked:
-        return Asked(lambda: self._ask(self.sql, params, self._kinds), has_rows=self._has_rows)
+        return Asked(lambda: self._ask(self.sql, params, self._kinds), has_rows=self.has_rows)
 
 
 def drop_statement(statements: dict[str, Statement], name: str) -> None:
@@ -199,7 +199,7 @@ class Asked:
     """A statement that runs once, when its columns or its rows are asked for."""
 
     def __init__(self, ask: Callable[[], Awaitable[Answer]], *, has_rows: bool) -> None:
-        self._ask, self._has_rows = ask, has_rows
+        self._ask, self.has_rows = ask, has_rows
         self._answer: Answer | None = None
         self._is_done = False
 
@@ -209,7 +209,7 @@ class Asked:
         Of a cursor that is not there, or in use, PostgreSQL tells none, and fails once it is read.
         """
         try:
-            return (await self._answered()).columns if self._has_rows else None
+            return (await self._answered()).columns if self.has_rows else None
         except PgError as error:
             if error.sqlstate in NOT_READ:
                 return None
