@@ -64,7 +64,7 @@ class SeriesQuery:
         order = "struct(ts AS t, device AS d)" if select.levels else "ts"
         self._rendering = Rendering(order, by_device, instant, now_us)
         self._used = UsedSeries()
-        self.outputs = outputs(select, series)
+        self.outputs = self._sliced(outputs(select, series))
         for output in self.outputs:
             self._used.use(output.operands)
         if windows is not None and windows.count > _MAX_WINDOWS:
@@ -80,6 +80,18 @@ class SeriesQuery:
             self._used.use(self._control.operands)
         self.devices = self._used.devices(select)
         self.sql = self._sql() if self.outputs else ""
+
+    def _sliced(self, found: list[Output]) -> list[Output]:
+        """Return the columns that SOFFSET and SLIMIT leave. Raises StatementError BAD_NUMBER for none."""
+        select = self.select
+        if found and select.columns_from >= len(found):
+            raise StatementError(
+                "BAD_NUMBER",
+                f"SOFFSET {select.columns_from} is beyond the {len(found)} columns of the result",
+                place=place_of(select.text),
+            )
+        upto = None if select.columns is None else select.columns_from + select.columns
+        return found[select.columns_from : upto]
 
     @property
     def aggregates(self) -> bool:
@@ -128,8 +140,9 @@ class SeriesQuery:
             kinds = zip(names, types, strict=True)
             names = [f"{filled(fill, name, kind, partition)} AS {name}" for name, kind in kinds]
         device = ["device"] if self.select.by_device else []
+        device_order = [f"{name} DESC" if self.select.device_descending else name for name in device]
         time = self._time_order if self.has_time else []
-        order = [*time, *device] if self.select.by_time else [*device, *time]
+        order = [*time, *device_order] if self.select.by_time else [*device_order, *time]
         sql = f"SELECT {', '.join([*self._keys, *names])} FROM {self.result}"
         if order:
             sql += f" ORDER BY {', '.join(order)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.errors import NotSupportedError, StatementError
+from lakestream.errors import StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.expressions import aggregate_calls
 from lakestream.language.iotdb.paths import has_placeholder
@@ -63,11 +63,8 @@ def _check_latest(select: Select) -> None:
 
 
 def _check_slices(select: Select, slices: list[str]) -> None:
-    if not slices:
-        return
-    if select.into:
+    if slices and select.into:
         raise _refused(select, "INTO_INVALID", f"INTO does not go with {slices[0]}")
-    raise NotSupportedError(slices[0], place=place_of(select.text))
 
 
 def _check_aggregates(select: Select) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.expressions import Expression
     from lakestream.language.model import Fragment
     from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
 
 _CLAUSES = (
     ("WHERE",),
@@ -58,6 +59,10 @@ class _Draft:
     by_device: bool = False
     latest: bool = False
     by_series: bool = False
+    device_order: Word | None = None
+    device_descending: bool = False
+    columns_from: int = 0
+    columns: int | None = None
 
 
 def read_select(reader: Reader) -> Select:
@@ -80,6 +85,9 @@ def read_select(reader: Reader) -> Select:
     while reader.accept_symbol(","):
         sources.append(_source(reader))
     _read_clauses(reader, draft)
+    if draft.device_order is not None and not draft.by_device:
+        message = "Sorting by device is only supported in ALIGN BY DEVICE queries."
+        raise reader.error("ALIGN_BY_DEVICE", message, word=draft.device_order)
     select = Select(
         items=tuple(items),
         into=into,
@@ -98,6 +106,9 @@ def read_select(reader: Reader) -> Select:
         text=reader.fragment(first, reader.at),
         latest=draft.latest,
         by_series=draft.by_series,
+        device_descending=draft.device_descending,
+        columns_from=draft.columns_from,
+        columns=draft.columns,
     )
     check_select(select, draft.slices)
     return select
@@ -339,14 +350,25 @@ def _fill(reader: Reader, draft: _Draft) -> None:
 
 
 def _order_by(reader: Reader, draft: _Draft) -> None:
+    """Take ``TIME | DEVICE [ASC | DESC], …``, or of SELECT LAST ``TIMESERIES [ASC | DESC]``."""
     reader.expect("ORDER", "BY")
-    by = "TIMESERIES" if draft.latest else "TIME"
-    if not reader.accept(by):
-        raise reader.unsupported(f"ORDER BY {reader.peek().text}", hint=f"ORDER BY {by} [DESC]")
-    draft.by_time, draft.by_series = not draft.latest, draft.latest
-    draft.descending = reader.accept("DESC")
-    if not draft.descending:
-        reader.accept("ASC")
+    known = ("TIMESERIES",) if draft.latest else ("TIME", "DEVICE")
+    descending: dict[str, bool] = {}
+    while not descending or reader.accept_symbol(","):
+        word = reader.peek()
+        key = word.text.upper()
+        if key not in known:
+            raise reader.unsupported(f"ORDER BY {word.text}", hint=f"ORDER BY {known[0]} [DESC]")
+        if key in descending:
+            raise reader.error("CLAUSE_TWICE", f"{key} is given twice", word=word)
+        reader.take()
+        draft.device_order = word if key == "DEVICE" else draft.device_order
+        descending[key] = reader.accept("DESC")
+        if not descending[key]:
+            reader.accept("ASC")
+    draft.by_time, draft.by_series = next(iter(descending)) == "TIME", draft.latest
+    draft.descending = descending.get("TIME", False) or descending.get("TIMESERIES", False)
+    draft.device_descending = descending.get("DEVICE", False)
 
 
 def _limit(reader: Reader, draft: _Draft) -> None:
@@ -362,9 +384,19 @@ def _offset(reader: Reader, draft: _Draft) -> None:
     draft.offset = read_number(reader, "OFFSET")
 
 
-def _slice(reader: Reader, draft: _Draft) -> None:
-    draft.slices.append(reader.take().text.upper())
-    read_number(reader, draft.slices[-1])
+def _columns(reader: Reader, draft: _Draft) -> None:
+    reader.expect("SLIMIT")
+    word = reader.peek()
+    draft.slices.append("SLIMIT")
+    draft.columns = read_number(reader, "SLIMIT")
+    if not draft.columns:
+        raise reader.error("BAD_NUMBER", "SLIMIT takes a number greater than 0", word=word)
+
+
+def _columns_from(reader: Reader, draft: _Draft) -> None:
+    reader.expect("SOFFSET")
+    draft.slices.append("SOFFSET")
+    draft.columns_from = read_number(reader, "SOFFSET")
 
 
 def _align(reader: Reader, draft: _Draft) -> None:
@@ -390,7 +422,7 @@ _READERS: dict[str, Callable[[Reader, _Draft], None]] = {
     "ORDER": _order_by,
     "LIMIT": _limit,
     "OFFSET": _offset,
-    "SLIMIT": _slice,
-    "SOFFSET": _slice,
+    "SLIMIT": _columns,
+    "SOFFSET": _columns_from,
     "ALIGN": _align,
 }

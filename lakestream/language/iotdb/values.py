@@ -161,9 +161,10 @@ class Fill:
 class Select:
     """A query over the tree. ``text`` is the query as written; ``levels`` empty for no LEVEL.
 
-    ``by_time``: ORDER BY TIME is written, and goes before the order of devices. GROUP BY is of time
-    (``group``) or of rows (``cut``). ``latest``: SELECT LAST, a row for each series that has a point, in
-    the order of the series' names where ``by_series`` (ORDER BY TIMESERIES).
+    ``by_time``: ORDER BY TIME is written, and goes before the order of devices, which is turned round where
+    ``device_descending``. ``columns_from`` and ``columns`` (None: all) are SOFFSET and SLIMIT. GROUP BY is
+    of time (``group``) or of rows (``cut``). ``latest``: SELECT LAST, a row for each series that has a point,
+    in the order of the series' names where ``by_series`` (ORDER BY TIMESERIES).
     """
 
     items: tuple[Item, ...]
@@ -183,6 +184,9 @@ class Select:
     text: Fragment
     latest: bool = False
     by_series: bool = False
+    device_descending: bool = False
+    columns_from: int = 0
+    columns: int | None = None
 
 
 @dataclass(frozen=True)
