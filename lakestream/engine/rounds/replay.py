@@ -141,6 +141,14 @@ class _Commit:
     upto: int
 
 
+@dataclass(frozen=True)
+class _Written:
+    """A stream's commits to its output, in order; ``is_whole``: the log still has those of all versions."""
+
+    commits: Sequence[_Commit]
+    is_whole: bool
+
+
 def _goes_by_state(record: StreamRecord, stream: Stream) -> bool:
     """Return whether a stream goes on from rows that are those of no version of its source."""
     resynced = not family_of(stream).follows_history and record.resynced is not None
@@ -218,7 +226,7 @@ class Replay:
 
     # --- where it begins ---
 
-    def _beginning(self, written: Sequence[_Commit]) -> _Beginning:
+    def _beginning(self, written: _Written) -> _Beginning:
         """Return the creation, or the last tick of which there is no record where the ticks decide."""
         recorded, by_state = self.recorded, _goes_by_state(self.record, self.stream)
         begun = self.record.begun
@@ -237,7 +245,7 @@ class Replay:
         tick, at, state = recorded.kept or (recorded.tick, recorded.position, GroupState())
         return _Beginning(tick, at, state, self._output_after(tick, written))
 
-    def _begun(self, written: Sequence[_Commit]) -> tuple[_Beginning, int]:
+    def _begun(self, written: _Written) -> tuple[_Beginning, int]:
         """Return the beginning, and how many rows were taken over; all there are where that is not kept."""
         begin = self._beginning(written)
         if begin.output is None:
@@ -250,9 +258,10 @@ class Replay:
             last = _Beginning(recorded.tick, recorded.position, output=recorded.output_version)
             return last, self._take_over(recorded.output_version)
 
-    def _output_after(self, tick: int, written: Sequence[_Commit]) -> int:
+    def _output_after(self, tick: int, written: _Written) -> int:
         """Return the output's version after a tick, as its commits tell."""
-        later = [c.version for c in written if c.app == output_app(self.stream.uuid) and c.number > tick]
+        app = output_app(self.stream.uuid)
+        later = [c.version for c in written.commits if c.app == app and c.number > tick]
         return min(later) - 1 if later else self.recorded.output_version
 
     def _take_over(self, version: int) -> int:
@@ -263,26 +272,32 @@ class Replay:
 
     # --- what was done ---
 
-    def _written(self) -> list[_Commit]:
+    def _written(self) -> _Written:
         """Return the stream's commits to the output, as far back as the log goes."""
-        found, path = [], self.target.info.path
+        found: list[_Commit] = []
+        path, is_whole = self.target.info.path, True
         own = f"lakestream:{self.stream.uuid}:"
         for version in range(self.recorded.output_version, 0, -1):
             try:
                 info = read_commits(path, version - 1, version)[0]
             except StreamError:
-                break  # cleared from the log
+                is_whole = False  # cleared from the log
+                break
             for app, number in info.transactions:
                 if app.startswith(own):
                     metadata = json.loads(info.user_metadata or "{}")
                     found.append(
                         _Commit(version, app, number, metadata.get("after", -1), metadata.get("upto", 0))
                     )
-        return found[::-1]
+        return _Written(found[::-1], is_whole)
 
-    def _steps(self, begin: _Beginning, written: Sequence[_Commit]) -> Iterator[TickPlan | _Recalculated]:
-        """Give the ticks of the clock and the parts of recalculations in the order in which they were."""
-        places = {(c.app, c.number): c.version for c in written}
+    def _steps(self, begin: _Beginning, written: _Written) -> Iterator[TickPlan | _Recalculated]:
+        """Give the ticks of the clock and the parts of recalculations in the order in which they were.
+
+        A part that committed nothing found nothing to change, and would where it does not stand.
+        """
+        tells_all = written.is_whole and self.stream.definition.stores
+        places = {(c.app, c.number): c.version for c in written.commits}
         steps: list[tuple[int, int, int, TickPlan | _Recalculated]] = []
         place, app = 0, output_app(self.stream.uuid)
         for plan in self._ticks(written):
@@ -293,19 +308,21 @@ class Replay:
         for job in self.recorded.jobs:
             for number in range(done.get(job.id, 0), job.part):
                 version, at = job.versions[number], places.get((app_of(job), number + 1), _LAST)
+                if at == _LAST and tells_all:
+                    continue
                 if version >= self.record.start_version and at > (begin.output or 0):
                     steps.append((version, at, 1, _Recalculated(range_of(job, number), version)))
         for *_, step in sorted(steps, key=lambda step: step[:3]):
             yield step
 
-    def _ticks(self, written: Sequence[_Commit]) -> list[TickPlan]:
+    def _ticks(self, written: _Written) -> list[TickPlan]:
         """Return the ticks that the source does not tell of, in order; some show in the output."""
         plans = self.recorded.plans
         if self.stream.late.by_arrival:
             return [*plans]
         known = {plan.tick: plan for plan in plans if plan.kind in _BY_CLOCK}
         start, app = self.record.start_version, output_app(self.stream.uuid)
-        for c in written:
+        for c in written.commits:
             if c.app == app and c.after >= start and c.number not in known:
                 known |= self._as_written(c)
         return [known[tick] for tick in sorted(known)]
