@@ -1,4 +1,4 @@
-"""A recalculation takes in what was left out before a group's first window: late rows, and expired ones."""
+"""A recalculation takes in what was left out before a group's first window, and leaves what is open."""
 
 from __future__ import annotations
 
@@ -43,3 +43,35 @@ def test_windows_begin_with_what_was_left_out(tmp_path: Path, policy: str) -> No
             lake.sql(f"RECALCULATE STREAM s{number} FROM '2024-12-31 00:00:00'")
         lake.run()
         assert begun(lake) == [*KINDS.values()]
+
+
+OPEN = {
+    "INTERVAL(10s) SLIDING(10s)": [(0, 10), (10, 20), (20, 20)],
+    "SESSION(ts, 3s)": [(2, 2), (16, 18), (24, 24)],
+    "STATE_WINDOW(v)": [(2, 18), (24, 24)],
+    "EVENT_WINDOW(START WITH v = 2 END WITH v = 5)": [(24, 24)],
+}
+"""A trigger, and the seconds at which its windows begin and end: one that is open ends as it begins."""
+
+
+def test_a_window_that_is_open_stays_as_it_opened(tmp_path: Path) -> None:
+    def shown(number: int) -> list[tuple[int, int]]:
+        rows = lake.sql(f"SELECT since, until FROM o{number} ORDER BY since").fetchall()
+        return [(since.second, until.second) for since, until in rows]
+
+    with without_spark(), Lake(tmp_path / "lake") as lake:
+        lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+        for number, kind in enumerate(OPEN):
+            lake.sql(
+                f"CREATE STREAM s{number} {kind} FROM t "
+                "STREAM_OPTIONS(EVENT_TYPE(WINDOW_OPEN | WINDOW_CLOSE)) "
+                f"INTO o{number} AS SELECT _twstart AS since, _twend AS until"
+            )
+        rows = [(2, 1), (16, 1), (18, 1), (24, 2), (26, 2)]
+        lake.insert("t", [{"ts": f"2025-01-01 00:00:{at:02}", "v": v} for at, v in rows])
+        lake.run()
+        assert [shown(number) for number, _ in enumerate(OPEN)] == [*OPEN.values()]
+        for number, _ in enumerate(OPEN):
+            lake.sql(f"RECALCULATE STREAM s{number} FROM '2024-12-31 00:00:00'")
+        lake.run()
+        assert [shown(number) for number, _ in enumerate(OPEN)] == [*OPEN.values()]

@@ -168,3 +168,23 @@ def test_a_range_recalculated_after_all_was_taken_anew(spark: SparkSession, tmp_
         lake.sql(f"INSERT INTO t VALUES ('{instant(23)}', 1) ('{instant(26)}', 1)")
         lake.run()
         assert lake.verify("s").holds
+
+
+def test_a_part_that_changed_nothing_is_not_taken_behind_the_delay_that_came_after(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    clock = ManualClock(START)
+    with Lake(tmp_path, spark=spark, clock=clock) as lake:
+        lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+        lake.sql(
+            "CREATE STREAM s SESSION(ts, 20s) FROM t STREAM_OPTIONS(EXACT | MAX_DELAY(5s) | WATERMARK(4s)) "
+            f"INTO o {OF_ROWS}"
+        )
+        lake.sql(f"INSERT INTO t VALUES ('{instant(11)}', 3) ('{instant(14)}', 1) ('{instant(17)}', 1)")
+        lake.run()
+        lake.sql("RECALCULATE STREAM s RESYNC")
+        lake.run()
+        clock.advance(timedelta(seconds=6))
+        lake.run()
+        assert lake.sql("SELECT n FROM o").fetchall() == [(3,)]
+        assert lake.verify("s").holds

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.engine.base.state import CLOSED, EXPIRED
+from lakestream.engine.windows.rows.cutting import _opening
 from lakestream.engine.windows.rows.groups import Happening
 from lakestream.engine.windows.rows.tables import CutTables
 from tests.unit.windows.cuts import closed, group, opened
@@ -68,22 +69,18 @@ def test_nothing_gives_tables_without_rows_of_the_same_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stream", "opens", "opening"),
-    [
-        (CLOSING, True, [False, False]),
-        (OPENING, True, [True, True]),
-        (BOTH, True, [False, True]),
-        (BOTH, False, [False, False]),
-        (OPENING, False, [False, False]),
-    ],
+    ("stream", "opening"), [(CLOSING, set()), (OPENING, {(1, 0), (1, 20)}), (BOTH, {(1, 20)})]
 )
 def test_a_window_opens_that_is_open_or_whose_closing_computes_nothing(
-    stream: Stream, opens: bool, opening: list[bool]
+    stream: Stream, opening: set[tuple[int, int]]
 ) -> None:
+    assert _opening(stream, {1: [closed(0, 10), opened(20, 30)]}) == opening
+
+
+def test_windows_that_fire_say_whether_they_open() -> None:
     fired: list[tuple[CutGroup, tuple[int, int]]] = [(group(), (0, 10)), (group(), (20, 30))]
-    states = [(group(), [closed(0, 10), opened(20, 30)])]
-    found = tables(stream).result(fired, [], states=states, opens=opens)
-    assert found.fired["opening"].to_pylist() == opening
+    found = tables(BOTH).result(fired, [], opening={(1, 20), (2, 0)})
+    assert found.fired["opening"].to_pylist() == [False, True]
 
 
 def test_events_are_listed_as_they_happened() -> None:

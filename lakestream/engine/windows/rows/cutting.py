@@ -33,7 +33,7 @@ from lakestream.storage.rows.views import view_of_rows
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -113,7 +113,10 @@ class Cutting:
                 moved.get(group.gid, []),
             )
         ]
-        return self._tables.result(fired, retracted, events, states=states, left=left, rows=rows, late=late)
+        opening = _opening(self.stream, windows)
+        return self._tables.result(
+            *(fired, retracted, events), states=states, left=left, rows=rows, late=late, opening=opening
+        )
 
     def recompute(self, event_range: EventRange) -> CutResult:
         """Cut all groups again where windows overlap a range of event time; its rows go and come anew.
@@ -157,7 +160,7 @@ class Cutting:
             events += self._comparing.events(
                 group, found, old, frozenset(known_groups[group.gid]["opened"]), None
             )
-        return self._tables.result(fired, retracted, events)
+        return self._tables.result(fired, retracted, events, opening=_opening(self.stream, windows))
 
     def opened(self, windows: Collection[tuple[int, int]]) -> CutResult:
         """Cut the windows (group, start) that are still open, as far as they have come."""
@@ -188,7 +191,7 @@ class Cutting:
                 )
             )
         ]
-        return self._tables.result(fired, [], opens=False)
+        return self._tables.result(fired, [])
 
     def _still_open(self, row: dict[str, Any], from_us: int) -> CutGroup:
         """Return a group that is cut from its open windows on; what was counted stays counted."""
@@ -449,6 +452,15 @@ class Cutting:
                 if row["gid"] in moved:
                     moved[row["gid"]].append(row["ts"])
         return moved
+
+
+def _opening(stream: Stream, windows: Mapping[int, Iterable[dict[str, Any]]]) -> set[tuple[int, int]]:
+    """Return the windows of a cut (group, start) that are computed as they open, where they fire."""
+    emission = stream.definition.options.emission
+    if not emission.at_open:
+        return set()
+    listed = ((gid, row) for gid, found in windows.items() for row in found)
+    return {(gid, row["low"]) for gid, row in listed if not (emission.at_close and row["closed"])}
 
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:

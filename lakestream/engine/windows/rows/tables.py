@@ -11,7 +11,7 @@ from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import pyarrow as pa
 
@@ -90,45 +90,36 @@ class CutTables:
         left: Sequence[dict[str, Any]] = (),
         rows: int = 0,
         late: int = 0,
-        opens: bool = True,
+        opening: Collection[tuple[int, int]] = (),
     ) -> CutResult:
         """Return what a cut gave as tables.
 
         ``states`` are the groups that were cut with their windows, ``left`` rows of the next state that are
-        known; ``opens``: windows that compute when they open do so now.
+        known; ``opening`` are windows (group, start) that compute as they open.
         """
         spans = merge_spans(sorted({window for _, window in fired}))
-        tables = self._tables(fired, retracted, states, left, opens=opens)
+        opens = [(group.gid, low) in opening for group, (low, _) in fired]
+        tables = self._tables(fired, opens, retracted, states, left)
         return CutResult(*tables, spans, rows, late, self._events(events))
 
     def _tables(
         self,
         fired: list[tuple[CutGroup, Window]],
+        opens: list[bool],
         retracted: list[tuple[int, int]],
         states: Sequence[tuple[CutGroup, list[dict[str, Any]]]],
         left: Sequence[dict[str, Any]],
-        *,
-        opens: bool,
     ) -> tuple[pa.Table, pa.Table, pa.Table]:
         """Return what fires, what goes, and the next state; ``left`` are rows of it that are known."""
         import pyarrow as pa
 
-        integer, options = pa.int64(), self.stream.definition.options
-        still_open = {
-            (group.gid, row["low"]) for group, found in states for row in found if not row["closed"]
-        }
-        opening = [
-            opens
-            and options.emission.at_open
-            and (not options.emission.at_close or (group.gid, low) in still_open)
-            for group, (low, _) in fired
-        ]
+        integer = pa.int64()
         columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}
         columns |= self._names([group for group, _ in fired])
         lows = pa.array([low for _, (low, _) in fired], integer)
         columns |= {"k": lows, "c": pa.array([self.version] * len(fired), integer), "low": lows}
         columns["high"] = pa.array([high for _, (_, high) in fired], integer)
-        columns["opening"] = pa.array(opening, pa.bool_())
+        columns["opening"] = pa.array(opens, pa.bool_())
         went = {
             "gid": pa.array([gid for gid, _ in retracted], integer),
             "low": pa.array([low for _, low in retracted], integer),
