@@ -244,11 +244,24 @@ def _keeps_output(
             require_provenance("CREATE OR REPLACE STREAM", info, there)
         _refuse_rows_among_others(catalog, others, info, there)
         _refuse_other_rows(record, _fixed_of(record, catalog, info), there)
+        _refuse_other_names(record, info, checked.shape, there)
     except StatementError:
         if record.shared_output or info.external or _writers_of(others, info):
             raise
         return False
     return True
+
+
+def _refuse_other_names(
+    record: StreamRecord, info: TableInfo, shape: OutputShape, there: OutputShape
+) -> None:
+    """Refuse a table that the stream has made where a column is called otherwise now.
+
+    Into one that was there before it the classic syntax writes under the table's names (TDengine).
+    """
+    missing = {column.name for column in shape.columns} - {column.name for column in there.columns}
+    if info.writer == record.uuid and missing:
+        raise StatementError("OUTPUT_MISMATCH", f"{record.output} has no column {', '.join(sorted(missing))}")
 
 
 def _refuse_other_rows(record: StreamRecord, were: dict[str, Fixed] | None, shape: OutputShape) -> None:
