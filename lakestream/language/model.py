@@ -473,6 +473,7 @@ class StreamOptions:
     ``names_apart``: no two groups share a subtable, also where its expression gives them one name;
     ``one_table``: rows of all subtables of the source go into one table, without subtables and tags;
     ``zone`` is the time zone (None: the lake's). ``view`` says that the stream is a materialized view.
+    ``said`` is the clause as it was written, in the classic syntax all options.
     """
 
     watermark: Duration | None = None
@@ -494,6 +495,7 @@ class StreamOptions:
     one_table: bool = False
     zone: str | None = None
     view: View | None = None
+    said: Fragment | None = field(default=None, compare=False)
 
     @property
     def wants_history(self) -> bool:

@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING
 
 from lakestream.covered import redacted_text
 from lakestream.language.common.source import Source
-from lakestream.language.model import Duration, Expectation, Fill, Fragment, TableName
+from lakestream.language.expressions.shown import trigger_text
+from lakestream.language.model import (
+    Duration,
+    EventTrigger,
+    Expectation,
+    Fill,
+    Fragment,
+    GroupKey,
+    StateTrigger,
+    StreamOptions,
+    TableName,
+    TagDefinition,
+    Trigger,
+)
 from lakestream.language.reading.words import Kind, Word, read_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakestream.language.model import StreamDefinition
 
 LAYOUT = "PARTITIONED BY, CLUSTER BY, LOCATION or USING TABLE"
@@ -45,9 +60,12 @@ def differences(before: StreamDefinition, after: StreamDefinition) -> list[tuple
     """
     found = []
     for name, clause in _CLAUSES.items():
-        texts = _said(getattr(before, name)), _said(getattr(after, name))
+        parts = getattr(before, name), getattr(after, name)
+        texts = _said(parts[0]), _said(parts[1])
         if texts[0] != texts[1]:
-            found.append((clause, redacted_text(texts[0]), redacted_text(texts[1])))
+            shown = _shown(parts[0]), _shown(parts[1])
+            one, other = texts if shown[0] == shown[1] else shown
+            found.append((clause, redacted_text(one), redacted_text(other)))
     return found
 
 
@@ -68,6 +86,33 @@ def _adjoin(one: Word, other: Word) -> bool:
     opens = other.is_symbol("(") and one.kind in (Kind.WORD, Kind.NAME)
     is_one = one.end == other.start and {one.text, other.text} <= _OPERATORS  # >= is two words
     return opens or is_one or one.text in ("(", ".") or other.text in (")", ",", ".", ";")
+
+
+def _shown(value: object) -> str:
+    """Return a part of a definition in the words of a statement; not all of it has a text of its own."""
+    if isinstance(value, Trigger):
+        least = value.true_for if isinstance(value, StateTrigger | EventTrigger) else None
+        return " ".join(map(str, filter(None, (trigger_text(value), least))))
+    if isinstance(value, StreamOptions):
+        return " ".join(filter(None, _options(value)))
+    if isinstance(value, GroupKey):
+        text = laid_out(value.expression.sql)
+        return text if value.is_tbname or value.name == text else f"{text} AS {value.name}"
+    if isinstance(value, TagDefinition):
+        kind = "" if value.type_name is None else f" {value.type_name}"
+        return f"{value.name}{kind} AS {laid_out(value.expression.sql)}"
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value))
+    return "" if value is None else _said(value)
+
+
+def _options(options: StreamOptions) -> Iterator[str]:
+    """Yield what options say; those of the classic syntax stand in its query too."""
+    if options.said is not None:
+        yield laid_out(options.said.sql)
+    if options.converts:
+        yield f"WHERE {laid_out(options.pre_filter.sql)}" if options.pre_filter is not None else ""
+        yield str(options.fill or "")
 
 
 def _said(value: object) -> str:

@@ -105,7 +105,11 @@ _NOT_ALLOWED = frozenset(
 def read_classic(reader: Reader) -> Draft:
     """Take what follows the stream's name. Raises StatementError and NotSupportedError."""
     draft = Draft(ReadTrigger("", reader.peek()))
+    first = reader.at
     switches = _read_options(reader, draft)
+    if reader.at > first:
+        said = reader.fragment(first, reader.at)
+        draft.options.values = replace(draft.options.values, said=said)
     if reader.sees("INTO"):
         _read_output(reader, draft)
     draft.words["AS"] = reader.peek()

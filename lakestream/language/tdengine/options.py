@@ -47,11 +47,13 @@ def read_options(reader: Reader, trigger: ReadTrigger) -> Options:
     """Take ``( option | option … )``. Raises StatementError naming the option at fault."""
     options = Options()
     reader.expect_symbol("(")
+    first = reader.at
     _option(reader, options)
     while reader.accept_symbol("|"):
         _option(reader, options)
     if reader.sees_symbol(","):
         raise reader.error("SYNTAX", "options are separated by |", hint="STREAM_OPTIONS(A | B)")
+    said = reader.fragment(first, reader.at)
     reader.expect_symbol(")")
     _check_together(reader, options)
     _check_trigger(reader, options, trigger)
@@ -60,6 +62,7 @@ def read_options(reader: Reader, trigger: ReadTrigger) -> Options:
         watermark=options.durations.get("WATERMARK"),
         emission=_emission(options),
         late=_late_policy(options),
+        said=said,
     )
     return options
 
