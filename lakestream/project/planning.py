@@ -174,8 +174,11 @@ class _Planner:
         if said.options.view is not None:
             self._try(definition, said, None)
             step = Step.of(definition.written.beginning("CREATE OR REPLACE MATERIALIZED VIEW"))
-            note = "made anew"
-            return Change("stream", definition.name, "changed", (step,), clauses, note=note, recomputed=True)
+            steps, notes = self._over(record.output)
+            note = "; ".join(["made anew", *notes])
+            return Change(
+                "stream", definition.name, "changed", (step, *steps), clauses, note=note, recomputed=True
+            )
         try:
             refuse_replacing(definition_of(record), said)
             return replace(self._changed_stream(definition, said, record), clauses=clauses)
@@ -213,18 +216,29 @@ class _Planner:
         step = Step.of(definition.written.beginning("CREATE OR REPLACE STREAM"))
         output = {True: "output kept", False: "output made anew: its columns are others", None: ""}[keeps]
         what = f"recomputed, reads {rows:,} rows" if recomputed else "not recomputed, goes on from now"
-        # Streams over an output that is made anew begin anew with it.
-        after = [] if keeps else [one for one in self.at.registry.streams() if record.output in one.sources]
-        resynced = [f"{one.database}.{one.name} is recomputed too" for one in after]
-        resyncs = [f"RECALCULATE STREAM {quoted_path(one.database, one.name)} RESYNC" for one in after]
-        note = "; ".join(filter(None, [what, output, *resynced]))
+        steps, notes = ([], []) if keeps else self._over(record.output)
+        note = "; ".join(filter(None, [what, output, *notes]))
         return Change(
-            *("stream", definition.name, "changed", (step, *(Step(text, "main") for text in resyncs))),
+            *("stream", definition.name, "changed", (step, *steps)),
             rows=rows,
             recomputed=recomputed,
             keeps_output=keeps,
             note=note,
         )
+
+    def _over(self, output: str) -> tuple[list[Step], list[str]]:
+        """Return what begins anew with an output that is made anew, by step, and in words.
+
+        These are the streams that read it, and those that read theirs: of views the outputs may be, too.
+        """
+        streams, outputs = self.at.registry.streams(), {output}
+        found: list[StreamRecord] = []
+        while more := [one for one in streams if one not in found and outputs & {*one.sources}]:
+            found += more
+            outputs |= {one.output for one in more}
+        names = [(quoted_path(one.database, one.name), f"{one.database}.{one.name}") for one in found]
+        steps = [Step(f"RECALCULATE STREAM {path} RESYNC", "main") for path, _ in names]
+        return steps, [f"{name} is recomputed too" for _, name in names]
 
     def _try(
         self, definition: Definition, said: model.StreamDefinition, record: StreamRecord | None

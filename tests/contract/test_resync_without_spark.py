@@ -111,6 +111,33 @@ def test_columns_that_are_called_otherwise_have_the_output_made_anew(
     assert len(_rows(lake, "o")) == wanted
 
 
+OVER = {
+    "some": "SELECT w, n FROM h WHERE n > 1",
+    "pairs": "SELECT a.w, b.n FROM h a JOIN h b ON a.n = b.total",
+    "counted": "SELECT n, count(*) AS many FROM h GROUP BY n",
+    "over": "SELECT n FROM some",
+}
+
+
+@pytest.mark.parametrize("groups", [("PARTITION BY s", ""), ("", "PARTITION BY s")])
+def test_views_over_an_output_whose_groups_are_others_are_made_anew(
+    lake: Lake, groups: tuple[str, str]
+) -> None:
+    text = f"STREAM h SESSION(ts, 12s) FROM t {{}} STREAM_OPTIONS(EXACT | FILL_HISTORY) INTO h {SELECTED}"
+    lake.sql("CREATE " + text.format(groups[0]))
+    for name, query in OVER.items():
+        lake.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    _insert(lake, 0)
+    lake.sql("CREATE OR REPLACE " + text.format(groups[1]))
+    for name in OVER:
+        lake.sql(f"RECALCULATE STREAM {name} RESYNC")
+    lake.run()
+    _insert(lake, 1)
+    assert {one.status for one in lake.streams()} == {"Running"}
+    for name, query in OVER.items():
+        assert sorted(map(str, lake.sql(query).fetchall())) == _rows(lake, name)
+
+
 class Delayed:
     """A lake with a stream that shows what is open once five seconds have passed."""
 

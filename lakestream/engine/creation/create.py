@@ -402,6 +402,20 @@ def open_target(
     )
 
 
+def drop_unfit_view(stream: Stream, record: StreamRecord, catalog: Catalog) -> None:
+    """Drop the table of a view that does not take its rows any more: it is made again by its next tick.
+
+    What its rows are told apart by follows from the tables that it reads, which may be others by now.
+    """
+    info = catalog.find_table(*record.output.split(".", 1))
+    if stream.definition.options.view is None or info is None or info.external:
+        return
+    try:
+        _shape_there(stream, record, info)
+    except StatementError:
+        catalog.drop_table(info.database, info.name)
+
+
 def _there(record: StreamRecord, catalog: Catalog, mark: TablePosition | None) -> TableInfo | None:
     """Return the output of a stream if it is there; one that was written to is to be the same one."""
     info = catalog.find_table(*record.output.split(".", 1))

@@ -383,7 +383,8 @@ def way_out(stream: str, code: str) -> str:
         "with the new one; or drop and create the stream",
         "TABLE_SCHEMA_CHANGED": f"put the column back as it was, then START STREAM {stream}; "
         "or drop and create it",
-        "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}",
+        "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}; "
+        f"or of a materialized view {resync}, which makes it anew",
         "OUTPUT_GONE": f"{resync}, which makes it anew; or put it back, then START STREAM {stream}",
         "OUTPUT_REPLACED": f"{resync}; or put the other one back, then START STREAM {stream}",
         "OUTPUT_REWOUND": resync,

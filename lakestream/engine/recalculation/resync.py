@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.creation.create import open_target
+from lakestream.engine.creation.create import drop_unfit_view, open_target
 from lakestream.engine.planning.planner import way_of
 from lakestream.engine.reading.relations import History, Relations, history_of
 from lakestream.engine.reading.transport import ARROW
@@ -65,6 +65,7 @@ class Resync:
         version = source.version
         plan, progress = self.registry.last(self.record.uuid)
         tick = max(plan.tick if plan else 0, progress.tick if progress else 0, self._committed) + 1
+        drop_unfit_view(self.stream, self.record, self.catalog)
         state = self._state(version)
         begun = self._begun(tick, version, source.table_id)
         self._expect(replace(self.record, **begun), tick, version, now_us)

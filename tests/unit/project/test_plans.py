@@ -58,6 +58,31 @@ def test_a_view_is_made_stays_and_is_made_anew(made: Project) -> None:
         assert set(made.actions().values()) == {"same"}
 
 
+def test_views_over_a_view_that_is_made_anew_begin_anew(made: Project) -> None:
+    with without_spark():
+        made.write("streams/a.sql", "CREATE MATERIALIZED VIEW a_v AS SELECT ts, celsius FROM readings;")
+        made.write(
+            "streams/b.sql",
+            "CREATE MATERIALIZED VIEW b_v AS SELECT celsius, count(*) AS n FROM a_v GROUP BY 1;",
+        )
+        made.write(
+            "streams/c.sql", "CREATE MATERIALIZED VIEW c_v AS SELECT n, count(*) AS m FROM b_v GROUP BY n;"
+        )
+        made.apply()
+        made.lake.run()
+        made.write(
+            "streams/a.sql",
+            "CREATE MATERIALIZED VIEW a_v AS SELECT ts, celsius FROM readings WHERE celsius > 1;",
+        )
+        change = made.change("main.a_v")
+        assert change.note == "made anew; main.b_v is recomputed too; main.c_v is recomputed too"
+        assert [one.outcome for one in made.apply()] == ["done"]
+        made.lake.run()
+        assert {one.status for one in made.lake.streams()} == {"Running"}
+        assert made.lake.sql("SELECT * FROM b_v").fetchall() == [(3.0, 1)]
+        assert made.lake.sql("SELECT * FROM c_v").fetchall() == [(1, 1)]
+
+
 def test_history_is_counted(made: Project) -> None:
     made.write("streams/more.sql", stream("more"))
     change = made.change("main.more_stream")
