@@ -139,12 +139,12 @@ def lake(tmp_path: Path, made: Path, gate: Gate) -> Iterator[Lake]:
 
 
 def selecting(lake: Lake, gate: Gate) -> Any:
-    gate.stand_at(SelectStatements, "_rows")
+    gate.stand_at(SelectStatements, "_computed")
     return lambda: lake.sql("SELECT * FROM m_slow").fetchall()
 
 
 def inserting_a_query(lake: Lake, gate: Gate) -> Any:
-    gate.stand_at(SelectStatements, "_rows")
+    gate.stand_at(SelectStatements, "_computed")
     return lambda: lake.sql("INSERT INTO m_slow SELECT ts, v + 1 FROM m_slow")
 
 
