@@ -168,9 +168,8 @@ def tick_line(report: TickReport) -> str:
     if report.error:
         return f"{report.stream} tick {report.tick}: {report.error}"
     figures = described(report.rows_in, report.seconds, report.lag)
-    return (
-        f"{report.stream} tick {report.tick}: {figures}  {report.rows_out:,} rows out  {report.seconds:.2f} s"
-    )
+    written = counted(report.rows_out, "row")
+    return f"{report.stream} tick {report.tick}: {figures}  {written} out  {report.seconds:.2f} s"
 
 
 def _show_totals(session: Session, totals: Totals) -> None:
