@@ -86,28 +86,30 @@ def test_a_stream_with_another_definition_goes_on(lake: Lake) -> None:
     ]
 
 
-CLASSIC = "AS SELECT _wstart AS at, count(*) AS {} FROM t PARTITION BY s AS {} INTERVAL(1m)"
+CLASSIC = "AS SELECT _wstart AS at, {} FROM t PARTITION BY s AS {} INTERVAL(1m)"
 
 
-@pytest.mark.parametrize("names", [("many", "part"), ("n", "place")])
-def test_columns_that_are_called_otherwise_have_the_output_made_anew(
-    lake: Lake, names: tuple[str, str]
-) -> None:
-    def define(word: str, count: str, tag: str) -> dict[str, str]:
+@pytest.mark.parametrize(
+    ("figure", "tag"), [("count(*) AS many", "part"), ("count(*) AS n", "place"), ("avg(v) AS n", "part")]
+)
+def test_columns_of_other_names_or_types_have_the_output_made_anew(lake: Lake, figure: str, tag: str) -> None:
+    def define(word: str, figure: str, tag: str) -> dict[str, str]:
         said = lake.sql(
             f"{word} STREAM c TRIGGER WINDOW_CLOSE IGNORE EXPIRED 0 INTO o TAGS ({tag} VARCHAR(4)) "
-            + CLASSIC.format(count, tag)
+            + CLASSIC.format(figure, tag)
         )
         return {row[0]: row[2] for row in said.fetchall()} if said.columns else {}
 
-    define("CREATE", "n", "part")
+    name = figure.rpartition(" ")[2]
+    define("CREATE", "count(*) AS n", "part")
     for minute in range(3):
         _insert(lake, minute)
     wanted = len(_rows(lake, "o"))
-    assert define("CREATE OR REPLACE", *names)["output"] == "made anew: its columns are others"
+    assert define("CREATE OR REPLACE", figure, tag)["output"] == "made anew: its columns are others"
     lake.run()
-    columns = lake.sql("SELECT * FROM o").columns
-    assert columns == ("at", names[0], "tbname", names[1])
+    assert lake.sql("SELECT * FROM o").columns == ("at", name, "tbname", tag)
+    kinds = {row[0]: row[1] for row in lake.sql("DESCRIBE o").fetchall()}
+    assert kinds[name] == ("DOUBLE" if "avg" in figure else "BIGINT")
     assert len(_rows(lake, "o")) == wanted
 
 

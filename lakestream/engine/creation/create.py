@@ -238,13 +238,14 @@ def _keeps_output(
         return True  # it is made again by the next tick
     try:
         _refuse_computed_columns(catalog, info)
-        there = check_existing(info, checked.shape, definition, checked.group_types)
+        there = check_existing(
+            info, checked.shape, _as_it_stands(definition, record, info), checked.group_types
+        )
         _refuse_without_provenance(definition, info, there)
         if definition.options.late.drops and not definition.options.late.by_arrival:
             require_provenance("CREATE OR REPLACE STREAM", info, there)
         _refuse_rows_among_others(catalog, others, info, there)
         _refuse_other_rows(record, _fixed_of(record, catalog, info), there)
-        _refuse_other_names(record, info, checked.shape, there)
     except StatementError:
         if record.shared_output or info.external or _writers_of(others, info):
             raise
@@ -252,16 +253,15 @@ def _keeps_output(
     return True
 
 
-def _refuse_other_names(
-    record: StreamRecord, info: TableInfo, shape: OutputShape, there: OutputShape
-) -> None:
-    """Refuse a table that the stream has made where a column is called otherwise now.
+def _as_it_stands(definition: StreamDefinition, record: StreamRecord, info: TableInfo) -> StreamDefinition:
+    """Return a definition that converts nothing where its stream has made the table.
 
-    Into one that was there before it the classic syntax writes under the table's names (TDengine).
+    Into one that was there before it the classic syntax writes under the table's names, and converts
+    (TDengine).
     """
-    missing = {column.name for column in shape.columns} - {column.name for column in there.columns}
-    if info.writer == record.uuid and missing:
-        raise StatementError("OUTPUT_MISMATCH", f"{record.output} has no column {', '.join(sorted(missing))}")
+    if info.writer != record.uuid:
+        return definition
+    return replace(definition, options=replace(definition.options, converts=False))
 
 
 def _refuse_other_rows(record: StreamRecord, were: dict[str, Fixed] | None, shape: OutputShape) -> None:
