@@ -105,7 +105,8 @@ class Served:
         self.statements.close()
 
     def connect(self, **given: Any) -> psycopg.Connection[tuple[Any, ...]]:
-        given = {"user": "ada", "dbname": "main", "password": "none", "autocommit": True, **given}
+        told = {"user": "ada", "dbname": "main", "password": "none", "autocommit": True}
+        given = {**told, "connect_timeout": 60, **given}
         return psycopg.connect(host="127.0.0.1", port=self.port, **given)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +58,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> list[Spool]:
     return closed
 
 
+def await_running(served: Served, count: int) -> None:
+    """Wait until so many statements run."""
+    clock = SystemClock()
+    until = clock.monotonic() + 30
+    while len(served.statements.queries.of(None)) != count:
+        assert clock.monotonic() < until, "other statements run"
+        clock.sleep(0.01)
+
+
 def idle(served: Served) -> None:
     """Wait until no statement runs."""
-    clock = SystemClock()
-    until = clock.monotonic() + 10
-    while served.statements.queries.of(None):
-        assert clock.monotonic() < until, "a statement goes on"
-        clock.sleep(0.01)
+    await_running(served, 0)
 
 
 @pytest.mark.usefixtures("small")
@@ -92,13 +97,13 @@ def test_a_portal_gives_as_many_rows_as_are_asked_for(served: Served) -> None:
 def test_rows_that_nobody_reads_keep_nobody_waiting_and_end_with_their_client(
     served: Served, small: list[Spool]
 ) -> None:
-    lines = [started(served.port, [queried(MANY)], "main") for _ in range(3)]
-    with served.connect() as ada:
+    with ExitStack() as lines:
         for _ in range(3):
-            assert ada.execute("SELECT 1").fetchone() == (1,)
-    assert len(served.statements.queries.of(None)) == 3
-    for line in lines:
-        line.close()
+            lines.enter_context(started(served.port, [queried(MANY)], "main"))
+        with served.connect() as ada:
+            for _ in range(3):
+                assert ada.execute("SELECT 1").fetchone() == (1,)
+        await_running(served, 3)
     idle(served)
     assert len({*small}) >= 3
 
@@ -119,17 +124,17 @@ def test_a_statement_that_sends_is_cancelled_and_the_next_one_runs(
 
 @pytest.mark.usefixtures("small")
 def test_statements_that_are_killed_leave_room_though_nobody_reads_their_rows(served: Served) -> None:
-    lines = [started(served.port, [queried(MANY), message(b"X")], "main") for _ in range(WORKERS)]
-    with served.connect() as ada:
-        SystemClock().sleep(0.5)
+    with ExitStack() as stack, served.connect() as ada:
+        sent = [queried(MANY), message(b"X")]
+        lines = [stack.enter_context(started(served.port, sent, "main")) for _ in range(WORKERS)]
+        await_running(served, WORKERS)
         *killed, _ = [number for number, *_ in ada.execute("SHOW QUERIES").fetchall()]
         assert len(killed) == WORKERS
         for number in killed:
             ada.execute(f"KILL QUERY '{number}'")
         ada.execute("SET statement_timeout = 5000")
         assert ada.execute("SELECT 1").fetchone() == (1,)
-    for line in lines:
-        with line:
+        for line in lines:
             assert in_short(b"".join(iter(partial(line.recv, 65_536), b""))).endswith("E57014 ZI")
 
 
@@ -137,7 +142,8 @@ def test_statements_that_are_killed_leave_room_though_nobody_reads_their_rows(se
 def test_a_client_that_takes_longer_than_it_says_is_told(served: Served) -> None:
     sent = [queried("SET statement_timeout = 300"), queried(MANY)]
     with started(served.port, sent, "main") as line:
-        SystemClock().sleep(0.6)
+        await_running(served, 1)
+        idle(served)
         line.sendall(queried("SELECT 1") + message(b"X"))
         got = b"".join(iter(lambda: line.recv(65_536), b""))
     assert in_short(got).endswith("E57014 ZI T 1D <SELECT 1> ZI")
