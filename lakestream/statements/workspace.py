@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -269,8 +268,6 @@ class Workspace:
 
     def refuse_gone(self, error: Exception) -> None:
         """Raise SparkGoneError where an error says that Spark, or the session on its server, has ended."""
-        if "pyspark" not in sys.modules:
-            return
         from lakestream.storage.sessions.session import check_connection, check_error
 
         check_connection(error)

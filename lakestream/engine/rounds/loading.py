@@ -147,11 +147,8 @@ class Loader:
         return rows if {*rows.column_names} == {*incremental.kept_columns.values()} else None
 
     def _restore_clock(self, runtime: StreamRuntime, last: TickPlan) -> None:
-        """Follow the last tick, which the saved delays may lack: saying it again changes nothing.
-
-        One before a resynchronisation says nothing of the windows that are open now.
-        """
-        if runtime.delays is not None and last.tick >= runtime.position.tick:
+        """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
+        if runtime.delays is not None:
             runtime.delays.follow(self._open_windows(runtime, runtime.state.rows), last.clock_us)
         if runtime.pending is None:
             self.take_clock(runtime, last)
@@ -167,6 +164,7 @@ class Loader:
         """Follow what the tick opened or closed, and what of the clock it has done."""
         if plan.closed is not None:
             runtime.closed_us = plan.closed[1]
+        # A tick before a resynchronisation says nothing of the windows that are open now.
         if runtime.delays is None or plan.tick < runtime.position.tick:
             return
         if plan.kind == "delay":

@@ -511,11 +511,7 @@ def _check_process(process: subprocess.Popen[bytes] | None, wait_seconds: float)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(wait_seconds)
     if process.returncode is not None:
-        raise SparkGoneError(
-            "SPARK_DIED",
-            f"Spark's JVM (process {process.pid}) has ended with status {process.returncode}",
-            hint="nothing is lost: start again; driver_memory may be too small",
-        )
+        raise _died(process, f"has ended with status {process.returncode}")
 
 
 def has_lost_spark(error: BaseException) -> bool:
@@ -616,11 +612,7 @@ def _end_broken(error: Exception) -> None:
     process = _STARTED[0].process
     process.kill()
     process.wait(_ENDING_SECONDS)
-    raise SparkGoneError(
-        "SPARK_DIED",
-        f"Spark's JVM (process {process.pid}) was broken and has been ended: {first_line(error)}",
-        hint="nothing is lost: start again; driver_memory may be too small",
-    ) from error
+    raise _died(process, f"was broken and has been ended: {first_line(error)}") from error
 
 
 def check_error(error: Exception) -> None:
@@ -629,6 +621,8 @@ def check_error(error: Exception) -> None:
     Raises SparkGoneError SPARK_DIED for one by which the JVM that was started here is broken, which is ended
     then, and BusyError NO_EXECUTORS for that of a query which no executor of a cluster came for.
     """
+    if "pyspark" not in sys.modules:
+        return
     from pyspark.errors import PySparkAssertionError
 
     if (busy := lonely(error)) is not None:
@@ -643,6 +637,14 @@ def check_error(error: Exception) -> None:
 
     if has_ended(error):
         raise _stopped(f"the Spark session has ended on its server: {first_line(error)}") from error
+
+
+def _died(process: subprocess.Popen[bytes], how: str) -> SparkGoneError:
+    return SparkGoneError(
+        "SPARK_DIED",
+        f"Spark's JVM (process {process.pid}) {how}",
+        hint="nothing is lost: start again; driver_memory may be too small",
+    )
 
 
 def _stopped(message: str) -> SparkGoneError:
