@@ -347,11 +347,15 @@ class Lake(AbstractContextManager["Lake"]):
         return {f"{r.database}.{r.name}": outline(r, alarms.get(r.uuid), now_us) for r in records}
 
     def lineage(self, stream: str | None = None, *, columns: bool = False) -> Lineage:
-        """Return what streams read and write, of all or around one; ``columns``: of what these are made."""
+        """Return what streams and continuous queries read and write, of all or around a stream.
+
+        ``columns``: of what those of streams' outputs are made too. Starts no Spark.
+        """
         from lakestream.observation.lineage import lineage
 
         around = self._statements.streams.named(stream) if stream else None
-        return lineage(self._at.registry, self._at.catalog, around, columns=columns)
+        queries = self._at.tree.queries.origins() if self._at.runs_tree() else {}
+        return lineage(self._at.registry, self._at.catalog, queries, around, columns=columns)
 
     def events(self, stream: str | None = None, after: str | None = None, limit: int = 100) -> list[Event]:
         """Return events of a stream (None: of all), oldest first; starts no Spark.

@@ -1,8 +1,8 @@
-"""Which tables streams read and write, and how the columns of their outputs come about."""
+"""Which tables streams and continuous queries read and write, and of what the columns there are made."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.creation.compile import compile_record
@@ -11,11 +11,12 @@ from lakestream.engine.streams.target import output_shape
 from lakestream.sorting import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping
 
     from lakestream.engine.streams.origins import ColumnLineage
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.records.registry import Registry, StreamRecord
+    from lakestream.timeseries.origins import QueryOrigins, WrittenTable
 
 
 @dataclass(frozen=True)
@@ -32,41 +33,66 @@ class StreamLineage:
 
 
 @dataclass(frozen=True)
+class QueryLineage:
+    """A continuous query, the tables that it reads, and those that it writes with their columns."""
+
+    query: str
+    reads: tuple[str, ...]
+    writes: tuple[WrittenTable, ...]
+
+
+@dataclass(frozen=True)
 class Lineage:
-    """The tables, as (name, kind), and the streams between them."""
+    """The tables, as (name, kind), and the streams and continuous queries between them."""
 
     tables: tuple[tuple[str, str], ...]
     streams: tuple[StreamLineage, ...]
+    queries: tuple[QueryLineage, ...] = ()
 
 
 _KINDS = {"table": "table", "stable": "super table", "output": "output", "quarantine": "quarantine"}
 
 
 def lineage(
-    registry: Registry, catalog: Catalog, around: StreamRecord | None = None, *, columns: bool = False
+    registry: Registry,
+    catalog: Catalog,
+    queries: Mapping[str, QueryOrigins],
+    around: StreamRecord | None = None,
+    *,
+    columns: bool = False,
 ) -> Lineage:
-    """Return the lineage of all streams, or of one with those that lead to it and go on from it.
+    """Return the lineage of all streams and continuous queries (by name), or of what one stream is among.
 
-    Raises StatementError where ``columns`` are asked for and a table or column that a stream reads has gone.
+    Around a stream is all that leads to it and that goes on from it. Raises StatementError where ``columns``
+    are asked for and a table or column that a stream reads has gone.
     """
     records = registry.streams()
+    streams = {record.uuid: _of_stream(record) for record in records}
+    asked = [QueryLineage(name, found.reads, found.writes) for name, found in queries.items()]
+    near: set[StreamLineage | QueryLineage] = {*streams.values(), *asked}
     if around is not None:
-        near = _reached(records, around, down=True) | _reached(records, around, down=False)
-        records = [record for record in records if record.uuid in near]
-    kinds: dict[str, str] = {}
-    for record in records:
-        for name in (*record.sources, *([record.table] if record.table else [])):
-            kinds.setdefault(name, _kind_of(catalog, name))
-    streams = tuple(
-        StreamLineage(
-            f"{record.database}.{record.name}",
-            record.sources,
-            record.table,
-            column_lineage(record, catalog) if columns and record.table is not None else (),
-        )
-        for record in records
+        start = streams[around.uuid]
+        near = _reached(near, start, down=True) | _reached(near, start, down=False)
+    names = {name for one in near for name in (*one.reads, *_written(one))}
+    return Lineage(
+        tuple((name, _kind_of(catalog, name)) for name in sorted(names, key=natural)),
+        tuple(
+            replace(one, columns=column_lineage(record, catalog)) if columns and one.writes else one
+            for record, one in zip(records, streams.values(), strict=True)
+            if one in near
+        ),
+        tuple(one for one in asked if one in near),
     )
-    return Lineage(tuple(sorted(kinds.items(), key=lambda kind: natural(kind[0]))), streams)
+
+
+def _of_stream(record: StreamRecord) -> StreamLineage:
+    return StreamLineage(f"{record.database}.{record.name}", record.sources, record.table, ())
+
+
+def _written(one: StreamLineage | QueryLineage) -> tuple[str, ...]:
+    if isinstance(one, QueryLineage):
+        return tuple(table.table for table in one.writes)
+    return () if one.writes is None else (one.writes,)
 
 
 def _kind_of(catalog: Catalog, name: str) -> str:
@@ -74,16 +100,19 @@ def _kind_of(catalog: Catalog, name: str) -> str:
     return _KINDS[info.kind] if info is not None else "table"
 
 
-def _reached(records: Sequence[StreamRecord], start: StreamRecord, *, down: bool) -> set[str]:
-    """Return the streams (ids) that one leads to, or that lead to it."""
-    found, new = {start.uuid}, [start]
+def _reached(
+    all_of_them: Iterable[StreamLineage | QueryLineage], start: StreamLineage, *, down: bool
+) -> set[StreamLineage | QueryLineage]:
+    """Return a stream with what it leads to, or with what leads to it."""
+    found: set[StreamLineage | QueryLineage] = {start}
+    new: list[StreamLineage | QueryLineage] = [start]
     while new:
         one = new.pop()
-        for record in records:
-            ends = (one.table, record.sources) if down else (record.table, one.sources)
-            if record.uuid not in found and ends[0] in ends[1]:
-                found.add(record.uuid)
-                new.append(record)
+        for other in all_of_them:
+            ends = (_written(one), other.reads) if down else (_written(other), one.reads)
+            if other not in found and set(ends[0]) & set(ends[1]):
+                found.add(other)
+                new.append(other)
     return found
 
 

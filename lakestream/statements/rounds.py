@@ -97,7 +97,8 @@ class Rounds:
             return None
         with extra("openlineage"):
             from lakestream.observation.openlineage.sender import Sender
-        return Sender(self.at.registry, self.at.catalog, self.at.system_clock, self.at.settings)
+        at = self.at
+        return Sender(at.registry, at.catalog, lambda: at.tree.queries, at.system_clock, at.settings)
 
     def tick_once(
         self,

@@ -31,6 +31,7 @@ from lakestream.storage.names.tree import Snapshot
 from lakestream.storage.records.definitions import QueryRecord
 from lakestream.storage.tables.table import refusals_named
 from lakestream.timeseries.large import write_large
+from lakestream.timeseries.origins import QueryOrigins, origins_of
 from lakestream.timeseries.series import blocks_into, check_targets, placements
 from lakestream.triggers.resample import Resample
 
@@ -83,6 +84,7 @@ class ContinuousQueries:
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     """When an execution is due, by the query's id: as of the last round that found nothing due."""
     _read: dict[str, tuple[CreateContinuousQuery, Resample]] = field(default_factory=dict)
+    _origins: dict[str, tuple[object, QueryOrigins]] = field(default_factory=dict)
     _until: dict[str, int] = field(default_factory=dict)
     _retry_at: dict[str, int] = field(default_factory=dict)
     _looked_at: list[QueryRecord] | None = None
@@ -183,6 +185,25 @@ class ContinuousQueries:
             for record in self.definitions.queries()
         ]
         return Result(columns, rows)
+
+    def origins(self) -> dict[str, QueryOrigins]:
+        """Return by query the tables that it reads and writes; of one that cannot be read, none."""
+        return {record.name: self.origins_of(record) for record in self.definitions.queries()}
+
+    def origins_of(self, record: QueryRecord) -> QueryOrigins:
+        """Return the tables that a query reads and writes, found once for the series that there are."""
+        tree = self.reader.tree
+        state = (record.sql, tree.newest, tree.databases(), tree.mappings())
+        known = self._origins.get(record.uuid)
+        if known is None or known[0] != state:
+            known = self._origins[record.uuid] = (state, self._found_origins(record))
+        return known[1]
+
+    def _found_origins(self, record: QueryRecord) -> QueryOrigins:
+        try:
+            return origins_of(self._of(record)[0], self.reader)
+        except LakestreamError:
+            return QueryOrigins((), ())
 
     # --- executions ---
 

@@ -20,6 +20,7 @@ from lakestream.server.shown.documents import (
     LineageDocument,
     OwnerDocument,
     QueryDocument,
+    QueryNode,
     RecalculationDocument,
     RunDocument,
     StreamDetails,
@@ -169,9 +170,11 @@ class ShownLake:
     def queries(self) -> list[QueryDocument]:
         return self.queries_shown
 
-    def lineage(self) -> LineageDocument:
+    def lineage(self, reaches: Callable[[str], bool]) -> LineageDocument:
+        del reaches
         kinds = {"main.power": "super table", "main.weather": "table"}
         kinds |= {one["output"]: "output" for one in self.streams_shown}
+        kinds |= {"root.means": "table"} if self.queries_shown else {}
         kinds = {source: "table" for one in self.streams_shown for source in one["sources"]} | kinds
         return LineageDocument(
             tables=[TableNode(name=name, kind=kind) for name, kind in sorted(kinds.items())]
@@ -183,6 +186,9 @@ class ShownLake:
                 )
                 for one in self.streams_shown
             ],
+            queries=[QueryNode(name="means", reads=["main.power"], writes=["root.means"])]
+            if self.queries_shown
+            else [],
         )
 
     def events(self, stream: str | None, after: str | None, limit: int) -> list[EventDocument]:

@@ -123,6 +123,10 @@ def test_continuous_queries_are_listed(page: Page, shown: Shown) -> None:
     expect(line).to_contain_text("GROUP BY (1h)")
     expect(line).to_contain_text("STORAGE: away")
     expect(line).to_contain_text("2025-03-01 14:00:00")
+    graph = page.get_by_role("region", name="Lineage")
+    expect(graph.get_by_role("link", name="continuous query means")).to_be_visible()
+    expect(graph.get_by_text("root.means", exact=True)).to_be_visible()
+    expect(graph.locator("path.edge")).to_have_count(16)
 
 
 def test_what_leads_out_of_a_state_stands_beside_it(page: Page, shown: Shown) -> None:

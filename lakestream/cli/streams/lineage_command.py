@@ -1,8 +1,9 @@
-"""``lakestream lineage``: which tables and columns streams make others of; it starts no Spark."""
+"""``lakestream lineage``: of which tables and columns others are made; it starts no Spark."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +13,20 @@ from lakestream.cli.base.output import print_json, print_table
 from lakestream.cli.base.session import Session, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lakestream.observation.lineage import StreamLineage
+    from lakestream.engine.streams.origins import ColumnLineage
+    from lakestream.observation.lineage import Lineage
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A stream or a continuous query, the tables that it reads, and the columns of those that it writes."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: Mapping[str, tuple[ColumnLineage, ...]]
+
 
 _FORMS = ("table", "json", "mermaid", "dot")
 
@@ -36,68 +48,94 @@ def lineage(session: Session, stream: str | None, form: str | None) -> None:
     session.json = session.json if form is None else form == "json"
     with session.open() as lake:
         lineages = lake.lineage(stream, columns=True)
-    found = lineages.streams
+    steps = _steps(lineages)
     if session.json:
         tables = [{"name": name, "kind": kind} for name, kind in lineages.tables]
-        print_json({"tables": tables, "streams": found})
+        print_json({"tables": tables, "streams": lineages.streams, "queries": lineages.queries})
     elif form in ("mermaid", "dot"):
-        click.echo("\n".join((_mermaid if form == "mermaid" else _dot)(found)))
-    elif found:
-        print_table(("stream", "output", "column", "made of"), [row for one in found for row in _rows(one)])
+        click.echo("\n".join((_mermaid if form == "mermaid" else _dot)(steps)))
+    elif steps:
+        heads = ("stream or query", "output", "column", "made of")
+        print_table(heads, [row for step in steps for row in _rows(step)])
     else:
         click.echo("no streams")
 
 
-def _rows(stream: StreamLineage) -> Iterable[tuple[str, str, str, str]]:
-    for column in stream.columns:
-        origins = "not known" if column.origins is None else ", ".join(map(str, column.origins))
-        yield stream.stream, stream.writes or "", column.column, origins
+def _steps(lineages: Lineage) -> list[_Step]:
+    streams = [
+        _Step(one.stream, one.reads, {} if one.writes is None else {one.writes: one.columns})
+        for one in lineages.streams
+    ]
+    queries = [
+        _Step(one.query, one.reads, {table.table: table.columns for table in one.writes})
+        for one in lineages.queries
+    ]
+    return streams + queries
 
 
-def _edges(streams: Sequence[StreamLineage]) -> list[tuple[str, str, str]]:
-    """Return (from, to, label): tables to streams, and streams to tables, by what columns come from them."""
-    found = []
-    for stream in streams:
-        for table in stream.reads:
-            origins = {o.column for c in stream.columns for o in c.origins or () if o.table == table}
-            found.append((table, stream.stream, ", ".join(sorted(origins))))
-        if stream.writes is not None:
-            found.append((stream.stream, stream.writes, ", ".join(c.column for c in stream.columns)))
-    return found
+def _rows(step: _Step) -> Iterable[tuple[str, str, str, str]]:
+    for table, columns in step.writes.items():
+        for column in columns:
+            origins = "not known" if column.origins is None else ", ".join(map(str, column.origins))
+            yield step.name, table, column.column, origins
 
 
-def _numbers(streams: Sequence[StreamLineage]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the names of the graph's nodes: of tables and of streams, which may be called alike."""
-    tables = dict.fromkeys(name for s in streams for name in (*s.reads, s.writes) if name is not None)
+def _edges(step: _Step) -> tuple[dict[str, str], dict[str, str]]:
+    """Return by table that leads to a step, and that it leads to, the columns that come from there."""
+    columns = [column for found in step.writes.values() for column in found]
+    reads = {
+        table: ", ".join(sorted({o.column for c in columns for o in c.origins or () if o.table == table}))
+        for table in step.reads
+    }
+    return reads, {table: ", ".join(c.column for c in found) for table, found in step.writes.items()}
+
+
+def _numbers(steps: Sequence[_Step]) -> tuple[dict[str, str], list[tuple[str, _Step]]]:
+    """Return the names of the graph's nodes: of tables and of steps, which may be called alike."""
+    tables = dict.fromkeys(name for step in steps for name in (*step.reads, *step.writes))
     return (
         {name: f"t{number}" for number, name in enumerate(tables)},
-        {stream.stream: f"s{number}" for number, stream in enumerate(streams)},
+        [(f"s{number}", step) for number, step in enumerate(steps)],
     )
 
 
-def _mermaid(streams: Sequence[StreamLineage]) -> list[str]:
-    tables, own = _numbers(streams)
+def _mermaid(steps: Sequence[_Step]) -> list[str]:
+    tables, numbered = _numbers(steps)
     lines = ["flowchart LR"]
     lines += [f'  {node}["{_plain(name)}"]' for name, node in tables.items()]
-    lines += [f'  {node}(["{_plain(name)}"])' for name, node in own.items()]
-    for stream in streams:
-        for one, other, label in _edges([stream]):
-            ends = (own[one], tables[other]) if one == stream.stream else (tables[one], own[other])
-            said = f'|"{_plain(label)}"|' if label else ""
-            lines.append(f"  {ends[0]} -->{said} {ends[1]}")
-    return lines
+    lines += [f'  {node}(["{_plain(step.name)}"])' for node, step in numbered]
+
+    def arrow(one: str, other: str, label: str) -> str:
+        said = f'|"{_plain(label)}"|' if label else ""
+        return f"  {one} -->{said} {other}"
+
+    return lines + _arrows(tables, numbered, arrow)
 
 
-def _dot(streams: Sequence[StreamLineage]) -> list[str]:
-    tables, own = _numbers(streams)
+def _dot(steps: Sequence[_Step]) -> list[str]:
+    tables, numbered = _numbers(steps)
     lines = ["digraph lineage {", "  rankdir=LR;"]
     lines += [f"  {node} [shape=box, label={_quoted(name)}];" for name, node in tables.items()]
-    lines += [f"  {node} [shape=ellipse, label={_quoted(name)}];" for name, node in own.items()]
-    for stream in streams:
-        for one, other, label in _edges([stream]):
-            ends = (own[one], tables[other]) if one == stream.stream else (tables[one], own[other])
-            lines.append(f"  {ends[0]} -> {ends[1]} [label={_quoted(label)}];")
-    return [*lines, "}"]
+    lines += [f"  {node} [shape=ellipse, label={_quoted(step.name)}];" for node, step in numbered]
+
+    def arrow(one: str, other: str, label: str) -> str:
+        return f"  {one} -> {other} [label={_quoted(label)}];"
+
+    return [*lines, *_arrows(tables, numbered, arrow), "}"]
+
+
+def _arrows(
+    tables: Mapping[str, str],
+    numbered: Sequence[tuple[str, _Step]],
+    arrow: Callable[[str, str, str], str],
+) -> list[str]:
+    """Return the arrows from tables to steps, and from steps to tables."""
+    lines = []
+    for node, step in numbered:
+        reads, writes = _edges(step)
+        lines += [arrow(tables[table], node, label) for table, label in reads.items()]
+        lines += [arrow(node, tables[table], label) for table, label in writes.items()]
+    return lines
 
 
 def _quoted(text: str) -> str:

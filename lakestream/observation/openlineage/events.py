@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import (
     DatasetFacet,
+    OutputDatasetFacet,
     RunFacet,
     column_lineage_dataset,
     documentation_dataset,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.engine.streams.origins import ColumnLineage
     from lakestream.storage.names.table_info import TableInfo
-    from lakestream.storage.records.registry import StreamRecord
 
 PRODUCER = f"urn:lakestream:{__version__}"
 """Who tells of the events."""
@@ -40,12 +40,19 @@ PRODUCER = f"urn:lakestream:{__version__}"
 
 @dataclass(frozen=True)
 class Told:
-    """A stream as events tell of it: the tables that it reads by name, the one it writes, its columns."""
+    """A stream or a continuous query (``kind``: ``STREAM``, ``QUERY``) as events tell of it.
 
-    record: StreamRecord
+    ``reads`` and ``writes`` are its tables by name (``database.name``), ``columns`` what those of a table
+    that it writes are made of.
+    """
+
+    uuid: str
+    job: str
+    kind: str
+    sql: str
     reads: Mapping[str, TableInfo]
-    writes: TableInfo | None
-    columns: tuple[ColumnLineage, ...]
+    writes: Mapping[str, TableInfo]
+    columns: Mapping[str, tuple[ColumnLineage, ...]]
 
 
 def events_of(told: Told, report: TickReport, ended: datetime, namespace: str) -> tuple[RunEvent, RunEvent]:
@@ -54,10 +61,10 @@ def events_of(told: Told, report: TickReport, ended: datetime, namespace: str) -
     The same tick is the same run, however often it is told of; a tick that failed is one of its own.
     """
     attempt = f":{ended.isoformat()}" if report.error else ""
-    run_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{told.record.uuid}:{report.tick}{attempt}"))
+    run_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{told.uuid}:{report.tick}{attempt}"))
     job = _job(told, namespace)
     inputs = [_input(info, namespace) for info in told.reads.values()]
-    outputs = [] if told.writes is None else [_output(told, told.writes, report, namespace)]
+    outputs = [_output(told, name, report, namespace) for name in told.writes]
     begun = ended - timedelta(seconds=report.seconds)
     start = RunEvent(
         eventTime=begun.isoformat(),
@@ -90,10 +97,9 @@ def _engine() -> processing_engine_run.ProcessingEngineRunFacet:
 
 
 def _job(told: Told, namespace: str) -> Job:
-    record = told.record
-    kind = job_type_job.JobTypeJobFacet("STREAMING", "LAKESTREAM", "STREAM", producer=PRODUCER)
-    text = sql_job.SQLJobFacet(redacted_text(record.sql), producer=PRODUCER)
-    return Job(namespace, record.full_name, {"jobType": kind, "sql": text})
+    kind = job_type_job.JobTypeJobFacet("STREAMING", "LAKESTREAM", told.kind, producer=PRODUCER)
+    text = sql_job.SQLJobFacet(redacted_text(told.sql), producer=PRODUCER)
+    return Job(namespace, told.job, {"jobType": kind, "sql": text})
 
 
 def place_of(info: TableInfo) -> tuple[str, str]:
@@ -127,10 +133,11 @@ def _input(info: TableInfo, namespace: str) -> InputDataset:
     return InputDataset(*place_of(info), facets=_facets(info, namespace))
 
 
-def _output(told: Told, info: TableInfo, report: TickReport, namespace: str) -> OutputDataset:
+def _output(told: Told, name: str, report: TickReport, namespace: str) -> OutputDataset:
+    info, columns = told.writes[name], told.columns.get(name, ())
     facets = _facets(info, namespace)
-    known = {column.column: column.origins for column in told.columns if column.origins is not None}
-    copied = {column.column for column in told.columns if column.copied}
+    known = {column.column: column.origins for column in columns if column.origins is not None}
+    copied = {column.column for column in columns if column.copied}
     fields = {
         column: column_lineage_dataset.Fields(
             [
@@ -147,7 +154,9 @@ def _output(told: Told, info: TableInfo, report: TickReport, namespace: str) -> 
     rows = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
         report.rows_out, producer=PRODUCER
     )
-    return OutputDataset(*place_of(info), outputFacets={"outputStatistics": rows}, facets=facets)
+    # How many of the rows went into which of several tables is not known.
+    counted: dict[str, OutputDatasetFacet] = {"outputStatistics": rows} if len(told.writes) == 1 else {}
+    return OutputDataset(*place_of(info), outputFacets=counted, facets=facets)
 
 
 def _step(*, is_copy: bool) -> column_lineage_dataset.Transformation:

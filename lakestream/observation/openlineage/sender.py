@@ -16,7 +16,7 @@ from lakestream.observation.lineage import column_lineage
 from lakestream.observation.openlineage.events import Told, events_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from openlineage.client.event_v2 import RunEvent
     from openlineage.client.transport import Transport
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.settings import Settings
     from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import Registry, StreamRecord
+    from lakestream.timeseries.continuous import ContinuousQueries
 
 _MOST_WAITING = 1_000
 _PATIENCE = 5.0
@@ -50,10 +52,20 @@ def transport_of(settings: Settings) -> Transport:
 
 
 class Sender:
-    """Tells a receiver of ticks. What it does not take is lost, and the log says so."""
+    """Tells a receiver of ticks. What it does not take is lost, and the log says so.
 
-    def __init__(self, registry: Registry, catalog: Catalog, clock: Clock, settings: Settings) -> None:
-        self._registry, self._catalog, self._clock = registry, catalog, clock
+    ``queries`` gives the continuous queries where one has been executed.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        catalog: Catalog,
+        queries: Callable[[], ContinuousQueries],
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._registry, self._catalog, self._queries, self._clock = registry, catalog, queries, clock
         self._namespace = settings.openlineage_namespace
         self._known: dict[str, Told] = {}
         self._waiting: queue.Queue[RunEvent | None] = queue.Queue(_MOST_WAITING)
@@ -83,24 +95,40 @@ class Sender:
             _logger.warning("about %d OpenLineage events have not been taken", self._waiting.qsize())
 
     def _told(self, report: TickReport) -> Told | None:
-        """Return the stream of a tick as events tell of it, None for what is no stream."""
+        """Return what ticked as events tell of it, None for what is neither a stream nor a query."""
+        if report.kind == "cq":
+            return self._query(report.stream)
         record = next((one for one in self._registry.streams() if one.full_name == report.stream), None)
         if record is None:
             return None
         known = self._known.get(record.uuid)
-        if known is None or known.record.sql != record.sql or known.writes is None:
+        if known is None or known.sql != record.sql or not known.writes:
             known = self._known[record.uuid] = self._read(record)
         return known
 
     def _read(self, record: StreamRecord) -> Told:
-        found = {name: self._catalog.find_table(*name.split(".", 1)) for name in record.sources}
-        reads = {name: info for name, info in found.items() if info is not None}
-        writes = None if record.table is None else self._catalog.find_table(*record.table.split(".", 1))
+        writes = self._tables([record.table] if record.table is not None else [])
         try:
-            columns = column_lineage(record, self._catalog) if writes is not None else ()
+            columns = {name: column_lineage(record, self._catalog) for name in writes}
         except StatementError:
-            columns = ()  # of a table that has gone; the stream says so itself
-        return Told(record, reads, writes, columns)
+            columns = {}  # of a table that has gone; the stream says so itself
+        reads = self._tables(record.sources)
+        return Told(record.uuid, record.full_name, "STREAM", record.sql, reads, writes, columns)
+
+    def _query(self, name: str) -> Told | None:
+        queries = self._queries()
+        record = queries.definitions.query(name)
+        if record is None:
+            return None
+        found = queries.origins_of(record)
+        reads, writes = self._tables(found.reads), self._tables([one.table for one in found.writes])
+        columns = {one.table: one.columns for one in found.writes}
+        return Told(record.uuid, record.name, "QUERY", record.sql, reads, writes, columns)
+
+    def _tables(self, names: Iterable[str]) -> dict[str, TableInfo]:
+        """Return those of some tables (``database.name``) that are there."""
+        found = {name: self._catalog.find_table(*name.split(".", 1)) for name in names}
+        return {name: info for name, info in found.items() if info is not None}
 
     def _send(self, emit: Callable[[RunEvent], object]) -> None:
         while (event := self._waiting.get()) is not None:

@@ -165,9 +165,11 @@ def _add_looks(app: FastAPI, service: Service) -> None:
 
     @app.get("/api/lineage")
     def lineage(request: Request) -> LineageDocument:
-        """Return tables and the streams between them."""
-        require(who_asks(request), Scope.READ)
-        return reader.lineage()
+        """Return the streams and their tables, of the databases that the token is for.
+
+        Continuous queries, which no database has, are told to a token for all of them.
+        """
+        return reader.lineage(who_asks(request).reaches)
 
     @app.get("/api/events")
     def events(
@@ -337,12 +339,13 @@ def _add_live(app: FastAPI, live: Live) -> None:
     async def listen(websocket: WebSocket, stream: str | None = None) -> None:
         principal = who_asks(websocket)
         try:
-            require(principal, Scope.READ, _database_of(stream))
+            if stream:
+                require(principal, Scope.READ, _database_of(stream))
         except RequestRefused as refusal:
             await websocket.close(1008, refusal.problem.code)
             return
         await websocket.accept()
-        subscriber = live.subscribe(stream)
+        subscriber = live.subscribe(stream or None, principal.reaches)
         hearing = asyncio.ensure_future(_until_gone(websocket))
         try:
             await _tell(websocket, subscriber.queue, hearing)

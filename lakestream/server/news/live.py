@@ -18,10 +18,18 @@ Message = dict[str, Any]
 
 @dataclass(eq=False)
 class Subscriber:
-    """A client: the stream that it asked for (None: all), and what waits for it; None ends it."""
+    """A client: the stream that it asked for (None: all), and what waits for it; None ends it.
+
+    ``reaches`` says of which databases it may hear.
+    """
 
     stream: str | None
+    reaches: Callable[[str], bool]
     queue: asyncio.Queue[Message | None] = field(default_factory=lambda: asyncio.Queue(QUEUED))
+
+    def hears(self, stream: str) -> bool:
+        """Return whether a message of a stream (``database.name``), or of a continuous query, is for it."""
+        return self.stream in (None, stream) and self.reaches(stream.rpartition(".")[0])
 
 
 class Live:
@@ -31,10 +39,10 @@ class Live:
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def subscribe(self, stream: str | None) -> Subscriber:
-        """Add a client; called in the server's loop."""
+    def subscribe(self, stream: str | None, reaches: Callable[[str], bool]) -> Subscriber:
+        """Add a client, which may hear of some databases; called in the server's loop."""
         self._loop = asyncio.get_running_loop()
-        subscriber = Subscriber(stream)
+        subscriber = Subscriber(stream, reaches)
         self._subscribers.add(subscriber)
         return subscriber
 
@@ -54,7 +62,7 @@ class Live:
 
     def _deliver(self, message: Message) -> None:
         for subscriber in list(self._subscribers):
-            if subscriber.stream not in (None, message["stream"]):
+            if not subscriber.hears(message["stream"]):
                 continue
             try:
                 subscriber.queue.put_nowait(message)

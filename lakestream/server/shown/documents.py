@@ -202,11 +202,20 @@ class StreamNode(BaseModel):
     writes: str | None
 
 
+class QueryNode(BaseModel):
+    """A continuous query between tables."""
+
+    name: str
+    reads: list[str]
+    writes: list[str]
+
+
 class LineageDocument(BaseModel):
-    """Tables and the streams between them."""
+    """Tables and the streams and continuous queries between them."""
 
     tables: list[TableNode]
     streams: list[StreamNode]
+    queries: list[QueryNode]
 
 
 class DeliveryDocument(BaseModel):

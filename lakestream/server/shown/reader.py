@@ -19,6 +19,7 @@ from lakestream.server.shown.documents import (
     LineageDocument,
     OwnerDocument,
     QueryDocument,
+    QueryNode,
     RecalculationDocument,
     RunDocument,
     StreamDetails,
@@ -113,14 +114,25 @@ class Reader:
             rows = self._lake.sql("SHOW CQS", dialect="iotdb").fetchall()
         return [QueryDocument(**dict(zip(QueryDocument.model_fields, row, strict=True))) for row in rows]
 
-    def lineage(self) -> LineageDocument:
-        """Return tables and the streams between them."""
+    def lineage(self, reaches: Callable[[str], bool]) -> LineageDocument:
+        """Return the streams of the databases that ``reaches`` says, and what is between them.
+
+        Continuous queries are of no database (``""``).
+        """
         with self._turn:
             found = self._lake.lineage()
+        streams = [one for one in found.streams if reaches(one.stream.rpartition(".")[0])]
+        queries = [one for one in found.queries if reaches("")]
+        shown = {name for one in streams for name in (*one.reads, one.writes)}
+        shown |= {name for one in queries for name in (*one.reads, *(to.table for to in one.writes))}
         return LineageDocument(
-            tables=[TableNode(name=name, kind=kind) for name, kind in found.tables],
+            tables=[TableNode(name=name, kind=kind) for name, kind in found.tables if name in shown],
             streams=[
-                StreamNode(name=one.stream, reads=list(one.reads), writes=one.writes) for one in found.streams
+                StreamNode(name=one.stream, reads=list(one.reads), writes=one.writes) for one in streams
+            ],
+            queries=[
+                QueryNode(name=one.query, reads=list(one.reads), writes=[to.table for to in one.writes])
+                for one in queries
             ],
         )
 

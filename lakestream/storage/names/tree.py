@@ -132,7 +132,7 @@ class Tree:
         )
         self._databases.put([{**_database_row(path), "mapping": None}])
 
-    def _database_of(self, path: Path) -> Path:
+    def database_of(self, path: Path) -> Path:
         """Return the database of a series; by default, and made on need, the first level below root."""
         for known in self.databases():
             if path.is_below(known):
@@ -141,7 +141,7 @@ class Tree:
 
     def version_of(self, device: Path) -> int:
         """Return the version of the table that holds a device; 0 when there is none yet."""
-        info = self.catalog.find_table(ROOT, table_name(self._database_of(Path((*device.nodes, "")))))
+        info = self.catalog.find_table(ROOT, table_name(self.database_of(Path((*device.nodes, "")))))
         return 0 if info is None else self.catalog.handles.latest(info.path).version
 
     def own_tables(self, sources: Sequence[Path] = (Path((ROOT,)),)) -> list[str]:
@@ -194,7 +194,7 @@ class Tree:
                 raise StatementError("SERIES_EXISTS", f"there is a series {path}")
         made: list[Series] = []
         for number, (path, kind) in enumerate(wanted, self.newest + 1):
-            database = self._database_of(path)
+            database = self.database_of(path)
             self._check_database(path, database)
             table = table_name(database)
             if database not in self.databases():

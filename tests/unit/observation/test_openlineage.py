@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from openlineage.client.event_v2 import RunState
 
+from lakestream.clock import ManualClock
 from lakestream.engine.rounds.runtime import TickReport
 from lakestream.lake import Lake
 from lakestream.observation.openlineage.events import Told, events_of
 from lakestream.settings import Settings
-from lakestream.storage.records.registry import Compiled, StreamRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +60,31 @@ def test_each_tick_is_a_run_with_its_tables_and_the_lineage_of_columns(tmp_path:
     assert fields["n"]["inputFields"] == []
 
 
+def test_an_execution_of_a_continuous_query_is_a_run_too(tmp_path: Path) -> None:
+    heard, clock = tmp_path / "events.ndjson", ManualClock(datetime(2025, 1, 1, tzinfo=UTC))
+    settings = Settings(openlineage_url=str(heard))
+    with Lake(tmp_path / "lake", settings=settings, clock=clock) as lake:
+        lake.sql("INSERT INTO root.ln.a(time, t) VALUES (2025-01-01T00:00:30Z, 20)", dialect="iotdb")
+        lake.sql(
+            "CREATE CQ mean RESAMPLE EVERY 1m BEGIN SELECT avg(t) INTO root.mean.a(t) FROM root.ln.a "
+            "GROUP BY(1m) END",
+            dialect="iotdb",
+        )
+        clock.advance(timedelta(minutes=1))
+        assert {tick.error for tick in lake.run().ticks} == {None}
+    start, end = [json.loads(line) for line in heard.read_text().splitlines()][-2:]
+    assert (start["eventType"], end["eventType"], end["job"]["name"]) == ("START", "COMPLETE", "mean")
+    assert end["job"]["facets"]["jobType"]["jobType"] == "QUERY"
+    [source], [output] = end["inputs"], end["outputs"]
+    assert [one["facets"]["symlinks"]["identifiers"][0]["name"] for one in (source, output)] == [
+        "root.ln",
+        "root.mean",
+    ]
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 1
+    [origin] = output["facets"]["columnLineage"]["fields"]["t"]["inputFields"]
+    assert (origin["name"], origin["field"]) == (source["name"], "t")
+
+
 def test_a_server_hears_of_them_with_its_key(tmp_path: Path) -> None:
     heard: list[tuple[str, str, str]] = []
 
@@ -85,23 +110,9 @@ def test_a_server_hears_of_them_with_its_key(tmp_path: Path) -> None:
 
 
 def test_a_tick_that_failed_is_a_run_of_its_own() -> None:
-    record = StreamRecord(
-        "u1",
-        "main",
-        "s",
-        "CREATE STREAM s",
-        "Running",
-        0,
-        0,
-        "id",
-        "main.out",
-        source="main.power",
-        zone="UTC",
-        compiled=Compiled("by_row", exact=False, reads=("main.power",)),
-    )
     report = TickReport("main.s", 3, "changes", 1, 2, 1, 0, 0, 0, 0, 1.5, "arrow", 0)
     ended = datetime(2025, 1, 1, tzinfo=UTC)
-    told = Told(record, {}, None, ())
+    told = Told("u1", "main.s", "STREAM", "CREATE STREAM s", {}, {}, {})
     failed = [*events_of(told, replace(report, error="COMMIT_FAILED: no space"), ended, "plant")]
     assert [event.eventType for event in failed] == [RunState.START, RunState.FAIL]
     facets = failed[1].run.facets

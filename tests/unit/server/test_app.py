@@ -67,6 +67,7 @@ def test_lineage(client: TestClient) -> None:
             {"name": "main.power_hourly", "kind": "table"},
         ],
         "streams": [{"name": "main.hourly", "reads": ["main.power"], "writes": "main.power_hourly"}],
+        "queries": [],
     }
 
 

@@ -9,10 +9,27 @@ from lakestream.clock import ManualClock
 from lakestream.server.news.live import QUEUED, Live, Rates
 
 
+def _any(database: str) -> bool:
+    del database
+    return True
+
+
+def test_a_client_hears_of_the_databases_that_it_may_see() -> None:
+    async def listen() -> None:
+        live = Live()
+        one = live.subscribe(None, "plant".__eq__)
+        for name in ("main.a", "plant.b", "a_continuous_query"):
+            live.publish({"stream": name})
+        await asyncio.sleep(0)
+        assert (one.queue.qsize(), one.queue.get_nowait()) == (1, {"stream": "plant.b"})
+
+    asyncio.run(listen())
+
+
 def test_a_client_hears_of_the_stream_that_it_asked_for() -> None:
     async def listen() -> None:
         live = Live()
-        one, every = live.subscribe("main.a"), live.subscribe(None)
+        one, every = live.subscribe("main.a", _any), live.subscribe(None, _any)
         for name in ("main.a", "main.b"):
             await asyncio.to_thread(live.publish, {"stream": name})
         await asyncio.sleep(0)
@@ -27,7 +44,7 @@ def test_a_client_hears_of_the_stream_that_it_asked_for() -> None:
 def test_a_client_that_does_not_keep_up_is_dropped() -> None:
     async def listen() -> None:
         live = Live()
-        slow = live.subscribe(None)
+        slow = live.subscribe(None, _any)
         for _ in range(QUEUED + 1):
             live.publish({"stream": "main.a"})
         await asyncio.sleep(0)

@@ -126,10 +126,15 @@ def test_the_page_shows_a_token_its_databases(
             assert client.get("/api/events?stream=main.hourly").status_code == status
             assert client.post("/api/streams/main/hourly/stop").status_code == 403
             assert {one["database"] for one in client.get("/api/streams").json()} <= {name}
-            assert client.get("/api/lineage").status_code == 403
+            lineage = client.get("/api/lineage").json()
+            assert [one["name"] for one in lineage["streams"]] == ["main.hourly"] * (name == "main")
+            assert bool(lineage["tables"]) == (name == "main")
             assert client.get("/metrics").status_code == 403
+            with client.websocket_connect("/api/live", headers={"Host": "127.0.0.1"}):
+                pass  # it hears of its databases
+            away = f"/api/live?stream={'other' if name == 'main' else 'main'}.hourly"
             with pytest.raises(WebSocketDisconnect) as refused:
-                client.websocket_connect("/api/live", headers={"Host": "127.0.0.1"}).__enter__()
+                client.websocket_connect(away, headers={"Host": "127.0.0.1"}).__enter__()
             assert refused.value.reason == "FORBIDDEN"
 
 

@@ -49,8 +49,8 @@ export function ago(text) {
   return found ? `${count(Math.floor(seconds / found[0]))} ${found[1]} ago` : "now";
 }
 
-export function plural(number, noun) {
-  return whole(count(number), number === 1 ? noun : `${noun}s`);
+export function plural(number, noun, several = `${noun}s`) {
+  return whole(count(number), number === 1 ? noun : several);
 }
 
 // The order of texts as people sort them, numbers in them by their size: hourly_2, hourly_10.

@@ -1,8 +1,9 @@
-// Tables and the streams between them, from left to right: each stands right of all that it reads.
+// Tables, and the streams and continuous queries between them, from left to right: each stands right of all
+// that it reads.
 
 import { el, svg } from "./dom.js";
-import { compared } from "./format.js";
-import { linkOf } from "./links.js";
+import { compared, plural } from "./format.js";
+import { linkOf, QUERIES } from "./links.js";
 
 const ROW = 46;
 const HEIGHT = 34;
@@ -17,7 +18,8 @@ export function picture(lineage, statuses, highlight = null) {
   place(nodes);
   const width = Math.max(...[...nodes.values()].map((node) => node.x + node.width)) + 2;
   const height = Math.max(...[...nodes.values()].map((node) => node.y + HEIGHT)) + 2;
-  const label = `${lineage.tables.length} tables and ${lineage.streams.length} streams`;
+  const queries = lineage.queries.length ? ` and ${plural(lineage.queries.length, "continuous query", "continuous queries")}` : "";
+  const label = `${plural(lineage.tables.length, "table")}, ${plural(lineage.streams.length, "stream")}${queries}`;
   const drawn = svg(
     "svg",
     { class: "lineage", viewBox: `-1 -1 ${width} ${height}`, width, height, role: "group", "aria-label": label },
@@ -30,24 +32,30 @@ export function picture(lineage, statuses, highlight = null) {
 
 // A stream with all that leads to it, and all that goes on from it.
 export function around(lineage, name) {
-  const streams = new Set([...reached(lineage, name, true), ...reached(lineage, name, false)]);
-  const kept = lineage.streams.filter((stream) => streams.has(stream.name));
-  const touched = new Set(kept.flatMap((stream) => [...stream.reads, stream.writes]));
-  return { tables: lineage.tables.filter((table) => touched.has(table.name)), streams: kept };
+  const start = lineage.streams.find((stream) => stream.name === name);
+  const found = start ? new Set([...reached(lineage, start, true), ...reached(lineage, start, false)]) : new Set();
+  const touched = new Set([...found].flatMap((one) => [...one.reads, ...written(one)]));
+  return {
+    tables: lineage.tables.filter((table) => touched.has(table.name)),
+    streams: lineage.streams.filter((stream) => found.has(stream)),
+    queries: lineage.queries.filter((query) => found.has(query)),
+  };
 }
 
 function reached(lineage, start, isDown) {
   const found = new Set([start]);
-  const of = new Map(lineage.streams.map((stream) => [stream.name, stream]));
-  for (const name of found) {
-    const one = of.get(name);
-    if (!one) continue;
-    for (const other of lineage.streams) {
-      const leads = isDown ? other.reads.includes(one.writes) : one.reads.includes(other.writes);
-      if (leads) found.add(other.name);
+  for (const one of found) {
+    for (const other of [...lineage.streams, ...lineage.queries]) {
+      const [from, to] = isDown ? [one, other] : [other, one];
+      if (written(from).some((table) => to.reads.includes(table))) found.add(other);
     }
   }
   return found;
+}
+
+// The tables that a stream writes, which is one or none, or a continuous query.
+export function written({ writes }) {
+  return Array.isArray(writes) ? writes : writes === null ? [] : [writes];
 }
 
 const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1, 1.4, 2];
@@ -122,14 +130,16 @@ export class LineageView {
 function nodesOf(lineage) {
   const nodes = new Map();
   for (const table of lineage.tables) {
-    nodes.set(`table ${table.name}`, { name: table.name, kind: table.kind, isStream: false, from: [] });
+    nodes.set(`table ${table.name}`, { name: table.name, kind: table.kind, from: [] });
   }
-  for (const stream of lineage.streams) {
-    const key = `stream ${stream.name}`;
-    const reads = stream.reads.map((table) => `table ${table}`).filter((table) => nodes.has(table));
-    nodes.set(key, { name: stream.name, kind: "stream", isStream: true, from: reads });
-    nodes.get(`table ${stream.writes}`)?.from.push(key);
-  }
+  const add = (one, kind) => {
+    const key = `${kind} ${one.name}`;
+    const reads = one.reads.map((table) => `table ${table}`).filter((table) => nodes.has(table));
+    nodes.set(key, { name: one.name, kind, from: reads });
+    for (const table of written(one)) nodes.get(`table ${table}`)?.from.push(key);
+  };
+  for (const stream of lineage.streams) add(stream, "stream");
+  for (const query of lineage.queries) add(query, "continuous query");
   for (const node of nodes.values()) {
     node.label = node.name.length > LONGEST ? `${node.name.slice(0, LONGEST - 1)}…` : node.name;
     node.width = node.label.length * CHARACTER + 2 * PADDING;
@@ -199,11 +209,13 @@ function edge(from, to) {
 }
 
 function box(node, statuses, highlight) {
-  const status = node.isStream ? (statuses.get(node.name) ?? "") : "";
-  const kind = node.isStream ? `stream node-${status.toLowerCase()}` : node.kind.replace(" ", "-");
-  const chosen = node.isStream && node.name === highlight ? " node-chosen" : "";
-  const shape = { x: node.x, y: node.y, width: node.width, height: HEIGHT, rx: node.isStream ? HEIGHT / 2 : 5 };
-  const label = node.isStream ? `stream ${node.name}${status && `, ${status}`}` : `${node.kind} ${node.name}`;
+  const isStream = node.kind === "stream";
+  const isTable = !isStream && node.kind !== "continuous query";
+  const status = isStream ? (statuses.get(node.name) ?? "") : "";
+  const kind = isStream ? `stream node-${status.toLowerCase()}` : node.kind.replace(" ", "-");
+  const chosen = isStream && node.name === highlight ? " node-chosen" : "";
+  const shape = { x: node.x, y: node.y, width: node.width, height: HEIGHT, rx: isTable ? 5 : HEIGHT / 2 };
+  const label = `${node.kind} ${node.name}${status && `, ${status}`}`;
   const drawn = svg(
     "g",
     { class: `node node-${kind}${chosen}` },
@@ -211,6 +223,5 @@ function box(node, statuses, highlight) {
     svg("rect", shape),
     svg("text", { x: node.x + node.width / 2, y: node.y + HEIGHT / 2 + 4.5, "text-anchor": "middle" }, node.label),
   );
-  if (!node.isStream) return drawn;
-  return svg("a", { href: linkOf(node.name), "aria-label": label }, drawn);
+  return isTable ? drawn : svg("a", { href: isStream ? linkOf(node.name) : QUERIES, "aria-label": label }, drawn);
 }

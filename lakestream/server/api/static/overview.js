@@ -1,4 +1,4 @@
-// All streams and their lineage.
+// All streams, and the lineage of them and of continuous queries.
 
 import { get } from "./api.js";
 import { cards, cell, el, label, note, section, table } from "./dom.js";
@@ -79,10 +79,14 @@ export class Overview {
   }
 
   async refresh() {
-    const before = JSON.stringify(this.streams.map(nameOf));
+    const before = this.names();
     [this.streams, this.queries] = await Promise.all([get("/api/streams"), queriesOf()]);
-    if (JSON.stringify(this.streams.map(nameOf)) !== before) this.lineage = await get("/api/lineage");
+    if (this.names() !== before) this.lineage = await get("/api/lineage");
     this.draw();
+  }
+
+  names() {
+    return JSON.stringify([this.streams.map(nameOf), this.queries.map(({ name }) => name)]);
   }
 
   hears() {
@@ -258,6 +262,6 @@ function nothing() {
 }
 
 function legend() {
-  const kinds = [["table", "table"], ["super-table", "super table"], ["stream", "stream"], ["output", "output"]];
+  const kinds = [["table", "table"], ["super-table", "super table"], ["stream", "stream"], ["continuous-query", "continuous query"], ["output", "output"]];
   return el("p", { class: "legend" }, ...kinds.map(([kind, text]) => el("span", { class: `key key-${kind}` }, text)));
 }

@@ -1,10 +1,11 @@
-// The tables of the lake: what they are, which streams read and write them.
+// The tables of the lake: what they are, which streams and continuous queries read and write them.
 
 import { get } from "./api.js";
 import { cards, el, note, table } from "./dom.js";
 import { plural } from "./format.js";
 import { quoted, tablesOf } from "./names.js";
-import { linkOf } from "./links.js";
+import { written } from "./lineage.js";
+import { linkOf, QUERIES } from "./links.js";
 
 const COLUMNS = ["Table", "Kind", "Written by", "Read by"];
 const LISTED = 6;
@@ -61,7 +62,7 @@ export class TablesPage {
     const listed = this.tables
       .filter((one) => chosen.subtables || one.kind !== "subtable")
       .map((one) => ({ ...one, ...this.streams(one) }))
-      .filter((one) => words.every((word) => [nameOf(one), one.of, ...one.readers, ...one.writers].join(" ").toLowerCase().includes(word)));
+      .filter((one) => words.every((word) => [nameOf(one), one.of, ...[...one.readers, ...one.writers].map(({ name }) => name)].join(" ").toLowerCase().includes(word)));
     this.summary.textContent = `${plural(this.tables.filter((one) => one.kind !== "subtable").length, "table")}, ${plural(this.tables.filter((one) => one.kind === "subtable").length, "subtable")}`;
     const rows = listed.map((one) => [
       el("a", { href: linkToRows(one), class: "name", title: "its rows" }, nameOf(one)),
@@ -75,10 +76,11 @@ export class TablesPage {
 
   streams({ database, name, of }) {
     const names = new Set([`${database}.${name}`, ...(of ? [`${database}.${of}`] : [])]);
-    const { streams } = this.lineage;
+    const { streams, queries } = this.lineage;
+    const linked = [...streams.map((one) => ({ ...one, href: linkOf(one.name) })), ...queries.map((one) => ({ ...one, href: QUERIES }))];
     return {
-      writers: streams.filter((one) => names.has(one.writes)).map((one) => one.name),
-      readers: streams.filter((one) => one.reads.some((read) => names.has(read))).map((one) => one.name),
+      writers: linked.filter((one) => written(one).some((table) => names.has(table))),
+      readers: linked.filter((one) => one.reads.some((read) => names.has(read))),
     };
   }
 }
@@ -91,10 +93,10 @@ function linkToRows(one) {
   return `#/sql/${encodeURIComponent(`SELECT * FROM ${quoted(one.database)}.${quoted(one.name)} LIMIT 100`)}`;
 }
 
-// The streams of a table: the first ones, and the others where somebody opens them.
-function links(names) {
-  const listed = (some) => some.flatMap((name, place) => [place ? ", " : "", el("a", { href: linkOf(name) }, name)]);
-  const [first, others] = [names.slice(0, LISTED), names.slice(LISTED)];
+// The streams and queries of a table: the first ones, and the others where somebody opens them.
+function links(linked) {
+  const listed = (some) => some.flatMap(({ name, href }, place) => [place ? ", " : "", el("a", { href }, name)]);
+  const [first, others] = [linked.slice(0, LISTED), linked.slice(LISTED)];
   return el(
     "span",
     {},
