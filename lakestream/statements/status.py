@@ -187,7 +187,9 @@ def show_streams(at: Workspace, statement: model.ShowStreams) -> Result:
             "; ".join(map(str, status.expectations)) or None,
         )
         for status in stream_statuses(at)
-        if statement.database in {None, status.database} and _is_like(status.name, statement.like)
+        if statement.database in {None, status.database}
+        and at.catalog.reaches(status.database)
+        and _is_like(status.name, statement.like)
     ]
     return Result((*columns, "waiting_groups", "expectations"), rows)
 
@@ -216,7 +218,7 @@ def _lag_seconds(at: Workspace, record: StreamRecord, progress: Progress | None,
     from lakestream.storage.delta import read_commits
 
     done = record.start_version if progress is None else progress.version
-    info = at.catalog.find_table(*record.source.split(".", 1))
+    info = at.catalog.find_table(*record.source.split(".", 1), anywhere=True)
     try:
         commit = read_commits(info.path, done, done + 1)[0] if info is not None else None
     except (StreamError, StorageError):

@@ -71,8 +71,9 @@ class TableStatements:
         return Result(message=f"using database {statement.name}")
 
     def show_databases(self, _statement: model.ShowDatabases) -> Result:
-        """SHOW DATABASES."""
-        return Result(("name",), [(name,) for name in self.at.catalog.databases.names()])
+        """SHOW DATABASES, of those that whoever asks may see."""
+        catalog = self.at.catalog
+        return Result(("name",), [(name,) for name in catalog.databases.names() if catalog.reaches(name)])
 
     def create_table(self, statement: model.CreateTable) -> Result:
         """CREATE TABLE, of a new table or of one that is there already."""

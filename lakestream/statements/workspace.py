@@ -336,9 +336,12 @@ class Workspace:
         self.__dict__.pop("tree", None)
 
     def latest_version(self, table: str) -> int | None:
-        """Return the latest version of a table (``database.name``), None where there is none of that name."""
+        """Return the latest version of a table (``database.name``), None where there is none of that name.
+
+        That is told of what a stream reads to whoever may see the stream.
+        """
         database, name = table.split(".", 1)
-        info = self.catalog.find_table(database, name)
+        info = self.catalog.find_table(database, name, anywhere=True)
         return self.catalog.handles.latest(info.path).version if info is not None else None
 
 

@@ -78,11 +78,15 @@ def who_asks(connection: HTTPConnection) -> Principal:
 
 def require(principal: Principal, scope: Scope, database: str | None = None) -> None:
     """Refuse what a principal may not do (RequestRefused FORBIDDEN); ``database`` None: something of all."""
-    if principal.scope < scope:
-        raise _forbidden(principal, f"has the scope {principal.scope.name.lower()}", scope.name.lower())
+    _require_scope(principal, scope)
     if principal.databases and (database is None or not principal.reaches(database)):
         where = "everything" if database is None else f"the database {database}"
         raise _forbidden(principal, f"is not for {where}", "other databases")
+
+
+def _require_scope(principal: Principal, scope: Scope) -> None:
+    if principal.scope < scope:
+        raise _forbidden(principal, f"has the scope {principal.scope.name.lower()}", scope.name.lower())
 
 
 def require_statements(principal: Principal, sql: str, dialect: str, database: str) -> Scope:
@@ -99,7 +103,8 @@ def require_statements(principal: Principal, sql: str, dialect: str, database: s
             continue
         if isinstance(statement, model.UseDatabase):
             database = statement.name
-        for named in {_database_of(statement, database), *_databases(statement)}:
+        _require_scope(principal, scope)
+        for named in _databases(statement, database):
             require(principal, scope, named)
     return needed
 
@@ -114,24 +119,20 @@ def scope_of(statement: model.Statement | TreeStatement) -> Scope:
     return Scope.READ if isinstance(statement, _READING) else Scope.WRITE
 
 
-def _database_of(statement: model.Statement, current: str) -> str | None:
-    """Return the database that a statement is for where no table's name says one, None for all."""
-    if isinstance(statement, model.ShowDatabases):
-        return None
+def _databases(statement: model.Statement, current: str) -> set[str]:
+    """Return the databases that a statement is for: those that its names say, or mean without one.
+
+    What tells of all tells a token of its own; tables of a query are looked at where they are read.
+    """
+    if isinstance(statement, (model.Query, model.ShowDatabases, model.ShowStreams)):
+        named = statement.database if isinstance(statement, model.ShowStreams) else None
+        return set() if named is None else {named}
     if isinstance(statement, (model.CreateDatabase, model.DropDatabase)):
-        return statement.name
-    if isinstance(statement, model.ShowStreams):
-        return statement.database
+        return {statement.name}
     if isinstance(statement, model.ShowTables):
-        return statement.database or current
-    return current
-
-
-def _databases(statement: model.Statement) -> Iterator[str]:
-    """Yield the databases that the names in a statement say."""
-    for part in _parts(statement):
-        if isinstance(part, model.TableName) and part.database:
-            yield part.database
+        return {statement.database or current}
+    names = [part for part in _parts(statement) if isinstance(part, model.TableName)]
+    return {name.database or current for name in names} or {current}
 
 
 def _parts(value: object) -> Iterator[object]:

@@ -113,13 +113,18 @@ class Catalog:
         except StorageError:
             return None
 
-    def find_table(self, database: str, name: str) -> TableInfo | None:
+    def reaches(self, database: str) -> bool:
+        """Return whether whoever asks may see a database."""
+        return self.reach is None or database.lower() in {*self.reach, SYSTEM_FOLDER}
+
+    def find_table(self, database: str, name: str, *, anywhere: bool = False) -> TableInfo | None:
         """Return a table, or None when there is none of that name.
 
         In the database ``_lakestream``, which no statement reaches, are the results of streams that
-        store none, by the streams' ids.
+        store none, by the streams' ids. Raises StatementError FORBIDDEN for what whoever asks may not see,
+        unless it is looked for ``anywhere``, as what a stream reads.
         """
-        if self.reach is not None and database.lower() not in {*self.reach, SYSTEM_FOLDER}:
+        if not anywhere and not self.reaches(database):
             raise StatementError("FORBIDDEN", f"the database {database} is out of reach for whoever asks")
         external = self._external.rows().get(key_of(database, name))
         path = external["path"] if external else self._path(database, name)

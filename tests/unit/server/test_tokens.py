@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -102,8 +102,7 @@ def test_databases_are_made_and_dropped_by_whom_they_are_for(
         "CREATE TABLE other.u (ts TIMESTAMP, v INT)",
         "CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM other.t INTO o AS SELECT count(*) AS n FROM %%trows",
         "CREATE STREAM s PERIOD(1h) INTO o AS SELECT count(*) AS n FROM other.t",
-        "SHOW STREAMS",
-        "SHOW DATABASES",
+        "SHOW other.STREAMS",
         "SELECT * FROM information_schema.ins_streams",
     ],
 )
@@ -111,6 +110,34 @@ def test_a_token_for_a_database_reaches_no_other_one(asked: Callable[..., tuple[
     assert asked(WRITE, sql, "main") == (403, "FORBIDDEN")
     assert asked(ADMIN, sql, "main") == (403, "FORBIDDEN")
     assert asked(WRITE, sql)[1] != "FORBIDDEN"
+
+
+def test_a_token_for_a_database_works_there_wherever_it_begins(
+    serve: Callable[..., AbstractContextManager[TestClient]], root: str, tokens: Tokens
+) -> None:
+    with Lake(root, settings=Settings()) as lake:
+        lake.sql(
+            "CREATE DATABASE other; CREATE TABLE other.t (ts TIMESTAMP, v INT);"
+            "CREATE STREAM other.far INTERVAL(1m) SLIDING(1m) FROM main.power INTO other.o "
+            "AS SELECT _twstart AS w, count(*) AS n FROM %%trows"
+        )
+    token = tokens.issue("one", WRITE, ["other"], 0)
+    with serve() as client:
+        client.headers["Authorization"] = f"Bearer {token}"
+
+        def ask(sql: str) -> list[list[Any]]:
+            answer = client.post("/api/statements", json={"sql": sql, "database": "main"})
+            assert answer.status_code == 200, answer.json()
+            rows: list[list[Any]] = answer.json()["rows"]
+            return rows
+
+        assert ask("SHOW DATABASES") == [["other"]]
+        assert ask("SELECT 1 AS x") == [[1]]
+        ask("INSERT INTO other.t VALUES ('2026-01-01', 1)")
+        assert ask("SELECT v FROM other.t") == [[1]]
+        assert [row[0] for row in ask("DESCRIBE other.t")] == ["ts", "v"]
+        for shown in ("SHOW STREAMS", "SHOW other.STREAMS"):
+            assert [row[1] for row in ask(shown)] == ["far"]
 
 
 def test_the_page_shows_a_token_its_databases(
