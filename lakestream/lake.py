@@ -31,6 +31,7 @@ from lakestream.statements.dispatch import Statements
 from lakestream.statements.rounds import Rounds
 from lakestream.statements.status import stream_statuses
 from lakestream.statements.workspace import Workspace, migrating
+from lakestream.storage.names.catalog import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -164,7 +165,7 @@ class Lake(AbstractContextManager["Lake"]):
 
         SHOW and KILL QUERY are about what ``asker`` has sent; None: about all.
         """
-        self._at.catalog.reach = frozenset(one.lower() for one in databases) or None
+        self._at.catalog.reach = Reach(frozenset(one.lower() for one in databases) or None)
         self._at.asker = asker
 
     @property
@@ -347,10 +348,7 @@ class Lake(AbstractContextManager["Lake"]):
         return {f"{r.database}.{r.name}": outline(r, alarms.get(r.uuid), now_us) for r in records}
 
     def lineage(self, stream: str | None = None, *, columns: bool = False) -> Lineage:
-        """Return what streams and continuous queries read and write, of all or around a stream.
-
-        ``columns``: of what those of streams' outputs are made too. Starts no Spark.
-        """
+        """Return what streams and continuous queries read and write; ``columns``: of what those are made."""
         from lakestream.observation.lineage import lineage
 
         around = self._statements.streams.named(stream) if stream else None

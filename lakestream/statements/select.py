@@ -113,7 +113,7 @@ class SelectStatements:
         from lakestream.storage.records.audit import Audit
         from lakestream.storage.rows.reading import arrow_frame
 
-        if self.at.catalog.reach is not None:
+        if self.at.catalog.reach.databases is not None:
             raise StatementError(
                 "FORBIDDEN", "information_schema tells of all databases, and some are out of reach"
             )

@@ -188,7 +188,7 @@ def show_streams(at: Workspace, statement: model.ShowStreams) -> Result:
         )
         for status in stream_statuses(at)
         if statement.database in {None, status.database}
-        and at.catalog.reaches(status.database)
+        and status.database in at.catalog.reach
         and _is_like(status.name, statement.like)
     ]
     return Result((*columns, "waiting_groups", "expectations"), rows)

@@ -73,7 +73,7 @@ class TableStatements:
     def show_databases(self, _statement: model.ShowDatabases) -> Result:
         """SHOW DATABASES, of those that whoever asks may see."""
         catalog = self.at.catalog
-        return Result(("name",), [(name,) for name in catalog.databases.names() if catalog.reaches(name)])
+        return Result(("name",), [(name,) for name in catalog.databases.names() if name in catalog.reach])
 
     def create_table(self, statement: model.CreateTable) -> Result:
         """CREATE TABLE, of a new table or of one that is there already."""

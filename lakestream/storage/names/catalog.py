@@ -7,7 +7,7 @@ External tables are kept in ``_lakestream/tables``.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,17 @@ if TYPE_CHECKING:
     from lakestream.storage.places.layout import Layout
 
 
+@dataclass(frozen=True)
+class Reach:
+    """The databases that whoever asks may see, in small letters; None: all."""
+
+    databases: frozenset[str] | None = None
+
+    def __contains__(self, database: str) -> bool:
+        """Return whether a database is one of them."""
+        return self.databases is None or database.lower() in {*self.databases, SYSTEM_FOLDER}
+
+
 class Catalog:
     """The names of one lake. Databases and tables are found by the lake's folders."""
 
@@ -51,8 +62,7 @@ class Catalog:
         self.handles = tables or Tables()
         self._seen: dict[str, tuple[int, TableInfo]] = {}
         self.databases = Databases(layout, clock)
-        self.reach: frozenset[str] | None = None
-        """The databases whose tables may be found, in small letters; None: all."""
+        self.reach = Reach()
         self.registered = RegisteredSubtables(layout)
         self._external = KeyedTable(
             layout.system_path("tables"),
@@ -113,10 +123,6 @@ class Catalog:
         except StorageError:
             return None
 
-    def reaches(self, database: str) -> bool:
-        """Return whether whoever asks may see a database."""
-        return self.reach is None or database.lower() in {*self.reach, SYSTEM_FOLDER}
-
     def find_table(self, database: str, name: str, *, anywhere: bool = False) -> TableInfo | None:
         """Return a table, or None when there is none of that name.
 
@@ -124,7 +130,7 @@ class Catalog:
         store none, by the streams' ids. Raises StatementError FORBIDDEN for what whoever asks may not see,
         unless it is looked for ``anywhere``, as what a stream reads.
         """
-        if not anywhere and not self.reaches(database):
+        if not anywhere and database not in self.reach:
             raise StatementError("FORBIDDEN", f"the database {database} is out of reach for whoever asks")
         external = self._external.rows().get(key_of(database, name))
         path = external["path"] if external else self._path(database, name)
