@@ -161,10 +161,7 @@ class Lake(AbstractContextManager["Lake"]):
         self._at.database = name
 
     def restrict(self, databases: Sequence[str], asker: str | None = None) -> None:
-        """Have statements reach tables of these databases only (none: of all), StatementError FORBIDDEN.
-
-        SHOW and KILL QUERY are about what ``asker`` has sent; None: about all.
-        """
+        """Have statements reach these databases only (none: all), SHOW and KILL QUERY what ``asker`` sent."""
         self._at.catalog.reach = Reach(frozenset(one.lower() for one in databases) or None)
         self._at.asker = asker
 
@@ -351,9 +348,9 @@ class Lake(AbstractContextManager["Lake"]):
         """Return what streams and continuous queries read and write; ``columns``: of what those are made."""
         from lakestream.observation.lineage import lineage
 
-        around = self._statements.streams.named(stream) if stream else None
-        queries = self._at.tree.queries.origins() if self._at.runs_tree() else {}
-        return lineage(self._at.registry, self._at.catalog, queries, around, columns=columns)
+        at, around = self._at, self._statements.streams.named(stream) if stream else None
+        queries = at.tree.queries.origins() if at.runs_tree() else {}
+        return lineage(at.registry, at.catalog, queries, around, columns=columns)
 
     def events(self, stream: str | None = None, after: str | None = None, limit: int = 100) -> list[Event]:
         """Return events of a stream (None: of all), oldest first; starts no Spark.
