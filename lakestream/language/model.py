@@ -562,6 +562,28 @@ class Expectation:
 
 
 @dataclass(frozen=True)
+class EventFunction:
+    """A function of an event and of those before it; ``column`` is the name that its results stand under.
+
+    Events are told apart by ``partition_by``; one for which ``when`` does not hold counts for nothing, but
+    has a result too. ``ignores_null``: neither does one without a value; ``offset``: how many events back.
+    """
+
+    name: str
+    column: str
+    arguments: tuple[Fragment, ...]
+    partition_by: tuple[Fragment, ...] = ()
+    when: Fragment | None = None
+    ignores_null: bool = True
+    offset: int = 1
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """What it looks at in an event."""
+        return (*self.arguments, *self.partition_by, *((self.when,) if self.when else ()))
+
+
+@dataclass(frozen=True)
 class StreamDefinition:
     """A stream: trigger × calculation × output × notification. ``text`` is the statement it was read from.
 
@@ -584,6 +606,7 @@ class StreamDefinition:
     calculates: bool = True
     layout: OutputLayout = OutputLayout()
     expectations: tuple[Expectation, ...] = ()
+    functions: tuple[EventFunction, ...] = ()
 
     @property
     def stores(self) -> bool:

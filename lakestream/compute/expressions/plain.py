@@ -21,11 +21,12 @@ FIXED, FLOAT, BYTES = "a decimal", "a float", "bytes"
 TRUTH, TEXT, INSTANT, DAY, NULL = "a truth", "a text", "an instant", "a day", "no value"
 DURATION = "a duration that is written"
 
+NUMBERS = frozenset({WHOLE, DOUBLE, DECIMAL, FIXED, FLOAT})
 _NUMBERS = frozenset({WHOLE, DOUBLE})
 _SUMS = {WHOLE: WHOLE, DOUBLE: DOUBLE, FLOAT: DOUBLE, FIXED: FIXED}
 """The numbers that are added up, and what they come to."""
 _COMPARABLE = (
-    frozenset({WHOLE, DOUBLE, DECIMAL, FIXED, FLOAT}),
+    NUMBERS,
     *(frozenset({kind}) for kind in (TRUTH, TEXT, INSTANT, DAY, BYTES)),
 )
 _TYPES = {

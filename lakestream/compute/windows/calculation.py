@@ -87,7 +87,8 @@ class Relation:
     subtable that the name stands for, None for the whole table; ``ties`` are the columns that put rows
     of equal time in order, ``order`` one that the rows of a window have for all of their order; ``types``
     are the columns' Spark types by the lower-case name, ``tags`` the columns that are the same for all rows
-    of a subtable; ``version`` is that of the table which the query asks for, None for the newest one.
+    of a subtable; ``version`` is that of the table which the query asks for, None for the newest one;
+    ``computed`` are columns that rows have beside those, which no star stands for.
     """
 
     key: str
@@ -100,6 +101,7 @@ class Relation:
     types: Mapping[str, str] = field(default_factory=dict, compare=False)
     tags: frozenset[str] = frozenset()
     version: int | None = None
+    computed: tuple[str, ...] = ()
 
     @property
     def has_instants(self) -> bool:
@@ -266,6 +268,7 @@ class _Rewriter:
         self.used: set[str] = set()
         self._common: set[str] = set()
         self.orders_rows = False
+        self._computed: set[str] = set()
 
     def with_columns(self, query: exp.Query) -> exp.Query:
         """Return a query in which a star is the columns that it stands for.
@@ -463,6 +466,8 @@ class _Rewriter:
             return
         if relation.order is not None and node.name == relation.order:
             self.orders_rows = True
+        if node.name in relation.computed:
+            self._computed.add(node.name)
         if node.name.lower() in TIME_PSEUDO_COLUMNS:
             node.set("this", exp.to_identifier(relation.time_column, quoted=True))
 
@@ -553,7 +558,8 @@ class _Rewriter:
         self.reads_rows = True
         # Only where it is asked for: a star means the table's own columns.
         ordered = [relation.order] if relation.order and self.orders_rows else []
-        columns = ", ".join(map(quoted, (*relation.columns, *ordered)))
+        computed = [name for name in relation.computed if name in self._computed]
+        columns = ", ".join(map(quoted, (*relation.columns, *ordered, *computed)))
         own = f"ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
         return f"SELECT {columns} FROM ls_trows WHERE {own}"
 

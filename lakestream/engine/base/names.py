@@ -41,6 +41,7 @@ def trees_of(definition: StreamDefinition) -> list[exp.Expr]:
     time_column = definition.options.late.time_column
     fragments += [time_column] if time_column else []
     fragments += fragments_of(definition.trigger)
+    fragments += [fragment for function in definition.functions for fragment in function.fragments]
     return [parse_query(definition.calculation), *map(parse_expression, fragments)]
 
 

@@ -26,7 +26,7 @@ from lakestream.engine.base.names import (
 from lakestream.engine.streams.expectations import source_checks
 from lakestream.engine.streams.source import Source, row_expression
 from lakestream.engine.streams.stream import Stream, timestamp_us
-from lakestream.engine.windows.windowing import placeholders_of, windowing_of
+from lakestream.engine.windows.windowing import analytic_of, placeholders_of, windowing_of
 from lakestream.errors import NotSupportedError, Place, StatementError
 from lakestream.language import parse_statement
 from lakestream.language.common.source import place_of
@@ -93,6 +93,7 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
     zone = definition.options.zone or zone
     names = Names(catalog, database, names_used(definition), zone, columns_then)
     source = _source(definition.source, names, catalog, database)
+    source = replace(source, computed=tuple(function.column for function in definition.functions))
     info, subtable = source.info, source.subtable
     if definition.options.one_table and has_subtables(info) and subtable is None:
         # Rows of equal time are told apart by their tables.
@@ -111,7 +112,7 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
     used = None if _takes_whole_rows(definition) else names.used
     relation = relation_of(info, subtable, used, columns_then)
     if assigner is not None:
-        relation = replace(relation, order=ORDER)
+        relation = replace(relation, order=ORDER, computed=source.computed)
     scope = Scope(
         relation,
         tuple(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1)),
@@ -127,7 +128,9 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
         definition = replace(definition, partition_by=tuple(map(_of_column, columns)))
     if definition.options.fill is not None:
         calculation = filled(calculation, definition.options.fill)
-    condition = definition.options.pre_filter
+    analytic = analytic_of(definition, source, zone, relation.columns)
+    # Functions over events look at what FILTER leaves out, too.
+    condition = definition.options.pre_filter if analytic is None else None
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
     by_time = windowing.cut is None and assigner is None
     followed = _followed(definition, names, calculation, relation.key if exact and by_time else None)
@@ -157,6 +160,7 @@ def compile_stream(  # noqa: PLR0913 (what is known of a registered stream, one 
         floor_us,
         windowing.cut,
         assigner,
+        analytic,
         _time_us(definition.options, source, zone) if assigner is not None else "",
         followed=followed,
         checks=source_checks(definition, source, zone),

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakestream.compute.expressions.functions import aggregates
-from lakestream.compute.expressions.plain import TEXT, TRUTH, is_plain, kind_of, kinds_of
+from lakestream.compute.expressions.plain import NULL, NUMBERS, TEXT, TRUTH, is_plain, kind_of, kinds_of
 from lakestream.compute.expressions.plain_queries import is_plain_query
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way, distinct_aggregates
@@ -28,6 +28,7 @@ from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_vi
 from lakestream.engine.reading.touched import register_untouched
 from lakestream.engine.streams.source import row_expression
 from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.once.admission import no_events_sql
 from lakestream.errors import NotSupportedError, StatementError, StreamError
 from lakestream.language.common.allowed import foreign_calls
 from lakestream.language.common.source import place_of
@@ -40,6 +41,7 @@ from lakestream.language.model import (
 from lakestream.language.quoting import literal
 from lakestream.storage.columns.types import holds_variant, shown_type, types_of
 from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
+from lakestream.triggers.analytic import Analytic
 from lakestream.triggers.kinds import fragments_of, is_of_states, zeroth_of
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from lakestream.language.model import Fragment, StreamDefinition
     from lakestream.output.columns import OutputShape
     from lakestream.storage.records.registry import StreamRecord
+    from lakestream.triggers.analytic import AnalyticFunction
 
 
 _STATES = {**dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int), "boolean": bool, "string": str}
@@ -126,12 +129,15 @@ def _expressions(definition: StreamDefinition) -> Iterator[tuple[str, Fragment]]
         yield _CONDITIONS.get(type(trigger), "the trigger"), fragment
     for key in definition.partition_by:
         yield "PARTITION BY", key.expression
+    for function in definition.functions:
+        yield from ((f"{function.name}()", fragment) for fragment in function.fragments)
 
 
 def _is_plain(stream: Stream) -> bool:
     """Return whether Spark accepts all expressions of a stream for certain."""
     columns = kinds_of({column.name: column.type for column in stream.source.info.columns})
     columns |= {TBNAME: TEXT}
+    columns |= _kinds_of_results(stream, columns)
     groups = [kind_of(group, columns) for group in stream.groups]
     options, trigger = stream.definition.options, stream.definition.trigger
     conditions = [fragment for fragment in (options.pre_filter,) if fragment is not None]
@@ -145,6 +151,23 @@ def _is_plain(stream: Stream) -> bool:
         and all(kind_of(sql, columns) == TRUTH for sql in written)
         and _is_plain_calculation(stream, columns, {name: kind for name, kind in named if kind})
     )
+
+
+def _kinds_of_results(stream: Stream, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the kinds of what functions over events give, of those that Spark accepts for certain."""
+    found: dict[str, str] = {}
+    for function in stream.analytic.functions if stream.analytic else ():
+        known = {**columns, **found}
+        values = {kind_of(sql, known) for sql in function.values} - {NULL}
+        keys = {kind_of(sql, known) for sql in function.keys}
+        conditions = {kind_of(sql, known) for sql in function.conditions}
+        if None in values | keys or conditions - {TRUTH} or (function.adds and values - NUMBERS):
+            continue
+        if function.gives:
+            found |= kinds_of({function.column: function.gives})
+        elif len(values) == 1:
+            found[function.column] = str(values.pop())
+    return found
 
 
 def _is_of_windows(stream: Stream) -> bool:
@@ -167,7 +190,7 @@ def _is_plain_calculation(stream: Stream, columns: Mapping[str, str], groups: Ma
 def _analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
     _refuse_variants(stream)
     _register_empty(spark, stream)
-    _check_conditions(spark, stream)
+    _check_conditions(spark, stream, _checked_events(spark, stream))
     group_types = _group_types(spark, stream)
     family = family_of(stream)
     family.register_empty(spark, group_types)
@@ -298,16 +321,17 @@ _CONDITIONS: dict[type, str] = {
 """The triggers that look at rows by conditions, and what these are called."""
 
 
-def _check_conditions(spark: SparkSession, stream: Stream) -> None:
-    """Let Spark check the conditions that rows are to meet. Raises StatementError EXPRESSION_INVALID."""
+def _check_conditions(spark: SparkSession, stream: Stream, rows: str) -> None:
+    """Let Spark check the conditions that ``rows`` are to meet. Raises StatementError EXPRESSION_INVALID."""
     options, trigger = stream.definition.options, stream.definition.trigger
     if options.pre_filter is not None:
-        _check_condition(spark, stream, options.pre_filter, "FILTER" if options.late.drops else "PRE_FILTER")
+        clause = "FILTER" if options.late.drops else "PRE_FILTER"
+        _check_condition(spark, stream, options.pre_filter, clause, rows)
     for check in stream.checks:
-        _check_condition(spark, stream, check.expectation.condition, f"EXPECT {check.name}")
+        _check_condition(spark, stream, check.expectation.condition, f"EXPECT {check.name}", CHANGED)
     if type(trigger) in _CONDITIONS:
         for fragment in fragments_of(trigger):
-            _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)])
+            _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)], rows)
 
 
 def check_results(small: SmallPath, checks: Sequence[Check], shape: OutputShape) -> None:
@@ -323,8 +347,8 @@ def check_results(small: SmallPath, checks: Sequence[Check], shape: OutputShape)
         small.ask(refuse, small=plain, about=("condition", sql))
 
 
-def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str) -> None:
-    sql = f"SELECT ({row_expression(fragment, stream.source, stream.zone)}) AS c FROM {CHANGED}"
+def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str, rows: str) -> None:
+    sql = f"SELECT ({row_expression(fragment, stream.source, stream.zone)}) AS c FROM {rows}"
     _refuse_no_condition(spark, sql=sql, fragment=fragment, clause=clause)
 
 
@@ -341,6 +365,50 @@ def _refuse_no_condition(spark: SparkSession, *, sql: str, fragment: Fragment, c
             hint="compare it with something",
             place=place_of(fragment),
         )
+
+
+def _checked_events(spark: SparkSession, stream: Stream) -> str:
+    """Let Spark check what functions over events look at, and return a relation of events with the results.
+
+    Raises StatementError EXPRESSION_INVALID for what it refuses, for no conditions, and no numbers in sums.
+    """
+    functions = stream.analytic.functions if stream.analytic else ()
+    for number, function in enumerate(functions):
+        rows = _events(stream, functions[:number])
+        looked_at = {f"k{n}": sql for n, sql in enumerate(function.keys)}
+        looked_at |= {f"v{n}": sql for n, sql in enumerate(function.values)}
+        looked_at |= {f"c{n}": sql for n, sql in enumerate(function.conditions)}
+        listed = ", ".join(f"({sql}) AS {name}" for name, sql in looked_at.items())
+        written = stream.definition.functions[number]
+        place = written.fragments[0]
+        try:
+            kinds = _types(spark, f"SELECT {listed} FROM {rows}")
+        except analysis_error() as error:
+            raise refused("EXPRESSION_INVALID", f"{written.name}()", place, error) from None
+        for name, kind in kinds.items():
+            _check_looked_at(function, written.name, place, name[0], kind)
+    return _events(stream, functions)
+
+
+def _check_looked_at(function: AnalyticFunction, name: str, place: Fragment, what: str, kind: str) -> None:
+    """Refuse a condition of a function that is none, and what is no number where it is added up."""
+    wanted = ""
+    if what == "c" and kind not in ("boolean", "void"):
+        wanted = "takes conditions"
+    elif what == "v" and function.adds and not kind.startswith(_NUMBER_TYPES):
+        wanted = "takes numbers"
+    if wanted:
+        raise StatementError(
+            "EXPRESSION_INVALID", f"{name}() {wanted}, not what is of type {kind}", place=place_of(place)
+        )
+
+
+_NUMBER_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "void")
+
+
+def _events(stream: Stream, functions: tuple[AnalyticFunction, ...]) -> str:
+    """Return a relation of no events, with the results of functions."""
+    return f"({no_events_sql(stream, Analytic(functions))})" if functions else CHANGED
 
 
 def _check_constants(

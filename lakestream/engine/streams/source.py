@@ -26,6 +26,8 @@ class Source:
 
     info: TableInfo
     subtable: str | None
+    computed: tuple[str, ...] = ()
+    """Columns that rows have of functions of the stream, beside the table's."""
 
     @property
     def time(self) -> str:
@@ -75,6 +77,8 @@ def row_expression(fragment: Fragment, source: Source, zone: str) -> str:
             return exp.Var(this=source.tbname())
         if name in TIME_PSEUDO_COLUMNS:
             return exp.column(source.info.time_column, quoted=True)
+        if name in source.computed:
+            return exp.column(name)
         if name not in known:
             raise StatementError(
                 "COLUMN_NOT_FOUND",

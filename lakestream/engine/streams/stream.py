@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from lakestream.language.policies import Emission, LatePolicy
     from lakestream.storage.names.table_info import TableInfo
+    from lakestream.triggers.analytic import Analytic
     from lakestream.triggers.assign import Assigner
     from lakestream.triggers.cut import Cut
     from lakestream.triggers.grid import Grid
@@ -85,6 +86,8 @@ class Stream:
     """How rows are cut into windows; None where windows follow from time alone."""
     assigner: Assigner | None = None
     """How admitted rows are assigned to windows; None where late rows are not left out."""
+    analytic: Analytic | None = None
+    """Functions of an event and those before it; None where it has none. FILTER comes behind them then."""
     time_us: str = ""
     """SQL of a row's time (BIGINT µs, NULL where it has none), of a stream that admits rows."""
     waiting_groups: tuple[int, ...] = ()
@@ -160,7 +163,10 @@ class Stream:
         query = self.calculation.query
         gives_rows = not (query.args.get("group") or aggregates(query.selects))
         return self.assigner is not None and (
-            self.assigner.goes_by_order or self.calculation.orders_rows or gives_rows
+            self.assigner.goes_by_order
+            or self.analytic is not None
+            or self.calculation.orders_rows
+            or gives_rows
         )
 
     @property

@@ -32,14 +32,18 @@ from lakestream.language.model import (
     WholeTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
+from lakestream.triggers.analytic import FUNCTIONS, Analytic
 from lakestream.triggers.assign import PlacedGrid, assigner_of
 from lakestream.triggers.cut import SpanGrid, cut_of
 from lakestream.triggers.grid import grid_of
 from lakestream.triggers.kinds import fragments_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakestream.engine.streams.source import Source
-    from lakestream.language.model import Fragment, StreamDefinition, Trigger
+    from lakestream.language.model import EventFunction, Fragment, StreamDefinition, Trigger
+    from lakestream.triggers.analytic import AnalyticFunction
     from lakestream.triggers.assign import Assigner
     from lakestream.triggers.cut import Cut
     from lakestream.triggers.grid import Grid
@@ -75,6 +79,39 @@ def windowing_of(definition: StreamDefinition, source: Source, zone: str) -> Win
     if not isinstance(trigger, RowTrigger):
         return Windowing(grid)
     return Windowing(grid, _cut(trigger, source, zone, emits=definition.notification is not None))
+
+
+def analytic_of(
+    definition: StreamDefinition, source: Source, zone: str, columns: Sequence[str]
+) -> Analytic | None:
+    """Return the functions of a stream over events, and its FILTER behind them; None where it has none.
+
+    ``columns`` are those that a star stands for. Raises StatementError COLUMN_NOT_FOUND.
+    """
+    condition = definition.options.pre_filter
+    found = tuple(_function(one, source, zone, columns) for one in definition.functions)
+    return Analytic(found, row_expression(condition, source, zone) if condition else "") if found else None
+
+
+def _function(function: EventFunction, source: Source, zone: str, columns: Sequence[str]) -> AnalyticFunction:
+    when = row_expression(function.when, source, zone) if function.when else ""
+    return FUNCTIONS[function.name](
+        function.column,
+        tuple(sql for one in function.arguments for sql in _argument(one, source, zone, columns)),
+        tuple(row_expression(key, source, zone) for key in function.partition_by),
+        when,
+        function.ignores_null,
+        function.offset,
+    )
+
+
+def _argument(fragment: Fragment, source: Source, zone: str, columns: Sequence[str]) -> list[str]:
+    """Return SQL of an argument; a star is all columns."""
+    tree = parse_expression(fragment)
+    if not isinstance(tree, exp.Star):
+        return [row_expression(fragment, source, zone)]
+    left_out = {column.name.lower() for column in tree.args.get("except_") or ()}
+    return [quoted(name) for name in columns if name.lower() not in left_out]
 
 
 def placeholders_of(trigger: Trigger) -> frozenset[str]:

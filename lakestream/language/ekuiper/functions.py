@@ -27,14 +27,8 @@ if TYPE_CHECKING:
 ORDER = "_ls_order"
 """The column that puts the rows of a window in order, which a calculation may name."""
 
-ANALYTIC = frozenset(
-    {"lag", "latest", "lead", "changed_col", "changed_cols", "had_changed", "acc_sum", "acc_max", "acc_min"}
-    | {"acc_count", "acc_avg"}
-)
-"""Functions of eKuiper that look at the rows before, whatever window they are in."""
-
-REFUSED = ANALYTIC | frozenset(
-    {"last_hit_time", "last_hit_count", "last_agg_hit_time", "last_agg_hit_count"}
+REFUSED = frozenset(
+    {"lead", "last_hit_time", "last_hit_count", "last_agg_hit_time", "last_agg_hit_count"}
     | {"merge_agg", "deduplicate", "agg_by_key", "percentile", "percentile_cont", "unnest", "rule_start"}
     | {"window_trigger", "meta", "mqtt", "get_keyed_state", "delay", "bypass", "props", "newuuid"}
     | {"local_time", "local_timestamp", "cur_date", "cur_time"}

@@ -9,6 +9,7 @@ a row the row's own time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,15 @@ from sqlglot import exp
 
 from lakestream.errors import did_you_mean
 from lakestream.language.common.aggregates import is_aggregate
+from lakestream.language.ekuiper.analytic import (
+    CHANGED_COLS,
+    FORMS,
+    AnalyticCalls,
+    flag,
+    is_star,
+    read_call,
+)
 from lakestream.language.ekuiper.functions import (
-    ANALYTIC,
     OF_WINDOWS,
     ORDER,
     REFUSED,
@@ -36,6 +44,7 @@ from lakestream.language.model import (
     MICROS,
     BoundedSessionTrigger,
     Duration,
+    EventFunction,
     Fragment,
     GroupKey,
     IntervalTrigger,
@@ -54,6 +63,7 @@ from lakestream.language.tdengine.triggers import ReadTrigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lakestream.language.ekuiper.analytic import Call
     from lakestream.language.model import Expectation, TableName
     from lakestream.language.reading.reader import Reader
     from lakestream.language.reading.words import Word
@@ -128,6 +138,9 @@ class _Query:
     """Names (in lower case) that others are made of and that are not output, and where INVISIBLE stands."""
     row_by_row: bool = False
     """Whether there is no window: each event is output by itself."""
+    calls: AnalyticCalls = field(default_factory=lambda: AnalyticCalls([]))
+    changed: dict[int, str] = field(default_factory=dict)
+    """By where a changed_cols() of the list begins, the column that says whether anything has changed."""
 
 
 _AFTER_KEYS = ("FILTER", "OVER", "HAVING", "ORDER", "LIMIT")
@@ -138,7 +151,8 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
     reader.expect("SELECT")
     if reader.sees("DISTINCT"):
         raise reader.unsupported("SELECT DISTINCT in a stream with a window")
-    query = _Query(start, reader.until(lambda: reader.sees("FROM"), "the columns of the query"), name)
+    listed = reader.until(lambda: reader.sees("FROM"), "the columns of the query")
+    query = _Query(start, listed, name, calls=AnalyticCalls(draft.functions))
     _take_invisible(reader, query)
     draft.words["FROM"] = reader.peek()
     reader.expect("FROM")
@@ -150,11 +164,12 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
         raise reader.unsupported(
             "a join within a window", hint="a materialized view that joins, and the window over it"
         )
+    _note_meanings(reader, draft, query)
     if reader.accept("WHERE"):
         query.where = reader.until(
             lambda: reader.sees("GROUP") or reader.sees("PARTITION"), "a condition of WHERE"
         )
-        check_expression(query.where, "WHERE")
+        check_expression(_without_calls(reader, draft, query, query.where), "WHERE")
     if reader.done:
         query.row_by_row = True
         draft.trigger = ReadTrigger("COUNTWINDOW", start, LatestTrigger(1, 1))
@@ -166,8 +181,43 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
             raise _window_missing(reader)
         raise reader.unexpected("GROUP BY", ("WHERE", "PARTITION", "GROUP"))
     _group_items(reader, draft, query)
-    _behind_groups(reader, query)
+    _behind_groups(reader, draft, query)
     return query
+
+
+def _note_meanings(reader: Reader, draft: Draft, query: _Query) -> None:
+    """Note what the names of columns of the query stand for, where functions over events may name them."""
+    if not any(word.text.lower() in FORMS for word in reader.words):
+        return
+    for item in _listed_items(reader, query):
+        words = _words_of(reader, item)
+        if len(words) < 3 or not words[-2].is_word("AS"):
+            continue
+        name, *written = words[-1].text.lower(), *(word.text.lower() for word in words[:-2])
+        expression = reader.source.fragment(words[0].start, words[-3].end)
+        sql = _names_translated(reader, draft, query, expression)
+        if name in written:
+            continue  # the table's own column is meant
+        meant = translated(replace(expression, sql=sql), draft.options.values.zone)
+        tree = parse_expression(meant)
+        query.calls.meanings[name] = _inlined(tree, query.calls.meanings)
+
+
+def _listed_items(reader: Reader, query: _Query) -> list[Fragment]:
+    """Return the columns of the query as they are written, without INVISIBLE."""
+
+    def ends() -> bool:
+        hidden = reader.peek().start in query.invisible.values()
+        return hidden or reader.sees_symbol(",") or reader.sees("FROM")
+
+    items: list[Fragment] = []
+    back = reader.at
+    reader.at = reader.words.index(_words_of(reader, query.listed)[0])
+    while not items or reader.accept_symbol(","):
+        items.append(reader.until(ends, "a column"))
+        reader.accept("INVISIBLE")
+    reader.at = back
+    return items
 
 
 def _take_invisible(reader: Reader, query: _Query) -> None:
@@ -195,11 +245,11 @@ def _alias(reader: Reader) -> str:
     return take_identifier(reader, "an alias of the table")[0]
 
 
-def _behind_groups(reader: Reader, query: _Query) -> None:
+def _behind_groups(reader: Reader, draft: Draft, query: _Query) -> None:
     """Take ``[HAVING …] [ORDER BY …] [LIMIT …]``."""
     if reader.accept("HAVING"):
         query.having = reader.until(lambda: reader.sees("ORDER") or reader.sees("LIMIT"), "a condition")
-        parse_expression(query.having)
+        parse_expression(_without_calls(reader, draft, query, query.having))
     if not reader.done:
         if not (reader.sees("ORDER") or reader.sees("LIMIT")):
             raise _misplaced(reader)
@@ -230,9 +280,8 @@ def _partition(reader: Reader, draft: Draft, query: _Query, ends: Callable[[], b
     draft.words["PARTITION BY"] = reader.peek()
     keys: list[GroupKey] = []
     while not keys or reader.accept_symbol(","):
-        expression = _over_event(
-            reader, draft, query, reader.until(ends, "a column of PARTITION BY"), "PARTITION BY"
-        )
+        key = reader.until(ends, "a column of PARTITION BY")
+        expression = _over_event(reader, draft, query, key, "PARTITION BY", _OF_EVENTS)
         keys.append(GroupKey(expression, f"key_{len(keys) + 1}"))
     draft.partition_by = tuple(keys)
 
@@ -251,7 +300,7 @@ def _group_items(reader: Reader, draft: Draft, query: _Query) -> None:
             _behind_window(reader, draft, query)
         else:
             query.keys.append(reader.until(lambda: _ends_key(reader), "a column of GROUP BY"))
-            check_expression(query.keys[-1], "GROUP BY")
+            check_expression(_without_calls(reader, draft, query, query.keys[-1]), "GROUP BY")
         if not reader.accept_symbol(","):
             break
     if found is None:
@@ -453,14 +502,25 @@ def _condition(reader: Reader, name: str) -> Fragment:
     return reader.until(lambda: reader.sees_symbol(",") or reader.sees_symbol(")"), "a condition")
 
 
-def _over_event(reader: Reader, draft: Draft, query: _Query, f: Fragment, clause: str) -> Fragment:
-    """Return an expression over one event as it is over the table's columns.
+_OF_EVENTS = OF_WINDOWS | FORMS.keys()
+"""Functions that have no place in what tells keys apart, and in what is expected of events."""
 
-    Raises StatementError; NotSupportedError for functions that are not built, or not over one event.
+
+def _over_event(
+    reader: Reader,
+    draft: Draft,
+    query: _Query,
+    f: Fragment,
+    clause: str,
+    unknown: frozenset[str] = OF_WINDOWS,
+) -> Fragment:
+    """Return an expression over one event as it is over the table's columns, and results of functions.
+
+    Raises StatementError; NotSupportedError for functions that are not built, or ``unknown`` to the clause.
     """
     for word, following in pairwise(_words_of(reader, f)):
         if word.kind is Kind.WORD and following.is_symbol("("):
-            _refuse_unbuilt(reader, word, clause, OF_WINDOWS)
+            _refuse_unbuilt(reader, word, clause, unknown)
     written = replace(f, sql=_names_translated(reader, draft, query, f))
     if _EVENT_TIME in written.sql:
         written = replace(written, sql=written.sql.replace(_EVENT_TIME, _time_of_event(reader, draft, f)))
@@ -474,7 +534,8 @@ def _over_table(reader: Reader, draft: Draft, query: _Query, expectation: Expect
     if expectation.of_results:
         return expectation
     clause = f"EXPECT {expectation.name}"
-    return replace(expectation, condition=_over_event(reader, draft, query, expectation.condition, clause))
+    condition = _over_event(reader, draft, query, expectation.condition, clause, _OF_EVENTS)
+    return replace(expectation, condition=condition)
 
 
 def _time_of_event(reader: Reader, draft: Draft, f: Fragment) -> str:
@@ -491,11 +552,7 @@ def _time_of_event(reader: Reader, draft: Draft, f: Fragment) -> str:
 def _refuse_unbuilt(reader: Reader, call: Word, where: str, more: frozenset[str] = frozenset()) -> None:
     name = call.text.lower()
     if name in REFUSED or name in more:
-        hint = _BY_VIEW if name in ANALYTIC else ""
-        raise reader.unsupported(f"the function {name}() in {where}", word=call, hint=hint)
-
-
-_BY_VIEW = "a materialized view, which has lag(v) OVER (PARTITION BY k ORDER BY ts) and sum(v) OVER (…)"
+        raise reader.unsupported(f"the function {name}() in {where}", word=call)
 
 
 _WINDOWS: dict[str, Callable[[Reader, str, Word], Trigger]] = {
@@ -525,7 +582,9 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
     """Return the query over the rows of a window, with the names of its columns in the draft."""
     place = reader.source.fragment(query.start.start, query.start.end)
     head = reader.source.text[query.start.start : _offset(reader, query.start)]
-    written = replace(place, sql=f"{head}{query.listed.sql} FROM %%trows")
+    written = replace(
+        place, sql=f"{head}{_without_calls(reader, draft, query, query.listed).sql} FROM %%trows"
+    )
     names = _column_names(reader, query, query_as_written(written).selects)
     listed = _listed(reader, draft, query, place, head)
     items = _items(place, f"{head}{listed}")
@@ -620,6 +679,9 @@ def _meanings(items: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
 def _where(reader: Reader, draft: Draft, query: _Query, items: Sequence[exp.Expr]) -> str:
     """Return the WHERE over the rows of a window; empty for none. Names that it gives to columns count."""
     where = _with_event_time(_translated(reader, draft, query, query.where), of_rows=True)
+    if query.changed and len(query.changed) == len(_listed_items(reader, query)):
+        # Nothing else is output: an event in which nothing has changed gives no row.
+        where = " AND ".join([*([f"({where})"] if where else []), f"({' OR '.join(query.changed.values())})"])
     if not where:
         return ""
     meanings = {
@@ -732,12 +794,30 @@ def _names_translated(reader: Reader, draft: Draft, query: _Query, fragment: Fra
     Blanks stand in the place of the table's own name before a column, a placeholder in that of a function
     of the window. Raises NotSupportedError for functions that are not built.
     """
+
+    def meaning(words: list[Word]) -> tuple[str | None, int]:
+        called = _call_meaning(reader, draft, query, words)
+        return _meaning(reader, draft, query, words) if called[0] is None else called
+
+    return _in_place(reader, query, fragment, meaning)
+
+
+def _without_calls(reader: Reader, draft: Draft, query: _Query, fragment: Fragment) -> Fragment:
+    """Return a fragment in which columns stand for functions over events, all else as it is written."""
+    meaning = partial(_call_meaning, reader, draft, query)
+    return replace(fragment, sql=_in_place(reader, query, fragment, meaning))
+
+
+def _in_place(
+    reader: Reader, query: _Query, fragment: Fragment, meaning: Callable[[list[Word]], tuple[str | None, int]]
+) -> str:
+    """Return a fragment with what stands for some of its words in their place; INVISIBLE goes."""
     words = _words_of(reader, fragment)
     parts, at = [], words[0].start
     for number, word in enumerate(words):
         if word.start < at:
             continue
-        meant, end = _meaning(reader, draft, query, words[number : number + 3])
+        meant, end = meaning(words[number : number + 3])
         if word.start in query.invisible.values():
             meant = ""
         if meant is not None:
@@ -766,6 +846,65 @@ def _meaning(reader: Reader, draft: Draft, query: _Query, words: list[Word]) -> 
     return None, word.end
 
 
+def _call_meaning(reader: Reader, draft: Draft, query: _Query, words: list[Word]) -> tuple[str | None, int]:
+    """Return what stands for a function over events that the first of some words calls, and where it ends."""
+    word = words[0]
+    name = word.text.lower()
+    if word.kind is not Kind.WORD or name not in FORMS or len(words) < 2 or not words[1].is_symbol("("):
+        return None, word.end
+    if name == CHANGED_COLS:
+        return _changed_columns(reader, draft, query, word)
+    return query.calls.meaning(reader, word, partial(_over_event, reader, draft, query))
+
+
+def _changed_columns(reader: Reader, draft: Draft, query: _Query, word: Word) -> tuple[str, int]:
+    """Return the columns that a changed_cols() of the query's list gives, and where it ends.
+
+    A value has changed since the last event that was output: only those that WHERE admits count.
+    """
+    call = read_call(reader, word)
+    items = {
+        (words[0].start, words[-1].end)
+        for words in map(partial(_words_of, reader), _listed_items(reader, query))
+    }
+    if (word.start, call.end) not in items or call.partition_by or call.when:
+        raise reader.error(
+            "SYNTAX",
+            f"{CHANGED_COLS}() gives several columns: it stands by itself in the list of the query",
+            word=word,
+            hint="changed_col() and had_changed() stand anywhere",
+        )
+    if not query.row_by_row:
+        raise reader.unsupported(
+            f"{CHANGED_COLS}() in a stream with a window", word=word, hint="changed_col()"
+        )
+    over_event = partial(_over_event, reader, draft, query)
+    admitted = query.calls.over_events(query.where, "WHERE", over_event) if query.where else None
+    prefix, null, *values = call.arguments
+    ignores_null, listed, looked_at = flag(reader, call, null), [], []
+    for number, value in enumerate(values):
+        if is_star(value):
+            raise reader.unsupported(f"{CHANGED_COLS}(*)", word=word, hint="name the columns")
+        meant = query.calls.over_events(value, f"{CHANGED_COLS}()", over_event)
+        function = EventFunction("changed_col", "", (meant,), (), admitted, ignores_null)
+        name = f"{_prefix(reader, call, prefix)}{_name(parse_expression(value)) or f'kuiper_field_{number}'}"
+        named = exp.to_identifier(name, quoted=True).sql("spark")
+        listed.append(f"{query.calls.column_of(function)} AS {named}")
+        looked_at.append(meant)
+    any_changed = EventFunction("had_changed", "", tuple(looked_at), (), admitted, ignores_null)
+    query.changed[word.start] = query.calls.column_of(any_changed)
+    return ", ".join(listed), call.end
+
+
+def _prefix(reader: Reader, call: Call, fragment: Fragment) -> str:
+    node = parse_expression(fragment)
+    if not (isinstance(node, exp.Literal) and node.is_string):
+        raise reader.error(
+            "WRONG_ARGUMENTS", f"{CHANGED_COLS}(): the prefix is a text in quotes", word=call.word, hint="''"
+        )
+    return node.name
+
+
 def _words_of(reader: Reader, fragment: Fragment) -> list[Word]:
     """Return the words that a fragment was cut from."""
     where = (fragment.line, fragment.column)
@@ -779,7 +918,7 @@ def _column_names(reader: Reader, query: _Query, items: list[exp.Expr]) -> tuple
     taken: set[str] = set()
     names = []
     for number, item in enumerate(items):
-        name = _name(item) or f"kuiper_field_{number}"
+        name = query.calls.named.get(item.name) or _name(item) or f"kuiper_field_{number}"
         refuse_duplicate(reader, name, taken, query.start)
         names.append(name)
     return tuple(names)

@@ -11,6 +11,7 @@ from lakestream.language.model import (
     CLOCK,
     LAYOUT_CLAUSES,
     RESULTS,
+    EventFunction,
     Expectation,
     Fragment,
     GroupKey,
@@ -48,6 +49,7 @@ class Draft:
     calculation: Fragment | None = None
     notification: Notification | None = None
     expectations: list[Expectation] = field(default_factory=list)
+    functions: list[EventFunction] = field(default_factory=list)
     words: dict[str, Word] = field(default_factory=dict)
     unbuilt: list[NotSupportedError] = field(default_factory=list)
 
@@ -98,6 +100,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         calculates=draft.calculation is not None,
         layout=draft.layout,
         expectations=tuple(draft.expectations),
+        functions=tuple(draft.functions),
     )
 
 

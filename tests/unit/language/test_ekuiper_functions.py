@@ -9,6 +9,7 @@ import pytest
 from lakestream.errors import LakestreamError
 from lakestream.language import parse_expression, parse_statement
 from lakestream.language.common.functions import Meaning
+from lakestream.language.ekuiper.analytic import FORMS
 from lakestream.language.ekuiper.functions import BUILT, REFUSED, SAME, translated
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.model import Fragment
@@ -39,7 +40,7 @@ NON_DETERMINISTIC = frozenset({"now", "current_timestamp", "current_date", "curr
 
 
 def test_each_function_of_the_manual_is_built_or_refused_by_name() -> None:
-    kinds = [BUILT, SAME, REFUSED, OF_STATEMENT, NON_DETERMINISTIC]
+    kinds = [BUILT, SAME, REFUSED, OF_STATEMENT, NON_DETERMINISTIC, FORMS.keys()]
     assert {name: sum(name in kind for kind in kinds) for name in MANUAL} == dict.fromkeys(MANUAL, 1)
 
 

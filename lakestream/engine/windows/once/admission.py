@@ -7,7 +7,7 @@ admitted, whatever has become of the source since. Each commit is judged against
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
@@ -24,6 +24,7 @@ from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.columns.times import iso
 from lakestream.storage.delta import POSITION
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
+from lakestream.triggers.analytic import KEPT
 from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
 
 if TYPE_CHECKING:
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.windows.family import TickInput
     from lakestream.storage.records.registry import TickPlan
+    from lakestream.triggers.analytic import Analytic
 
 FLUSH = "flush"
 """The kind of a tick after which no row is to come (FLUSH STREAM)."""
 
 CLASSIFIED, BUFFERED, ADMITTED = "ls_judged", "ls_held", "ls_admitted"
+ARRIVED, EVALUATED = "ls_arrived", "ls_evaluated"
+"""Rows that were admitted or held, and those of them that functions look at with their results."""
 _MARKER = -1
 """The commit of the row of the state that stands for the newest time seen."""
 
@@ -50,6 +54,9 @@ _ORIGINS = {0: None, 1: FLUSH, 2: STALE}
 
 _BUFFER = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
 """What the state has of a row beside the source's columns (BIGINT)."""
+
+_SPENT = "_ls_spent"
+"""What it has of one besides where functions look at rows (BIGINT): 1 where they alone still need it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,8 @@ class Admission:
     """One tick's rows of a stream: those buffered by earlier ticks, and those that its plan brings."""
 
     given: TickInput
+    remembers: bool = field(default=False, init=False)
+    """Whether functions have looked at rows before, of which some are held."""
 
     @property
     def stream(self) -> Stream:
@@ -90,15 +99,14 @@ class Admission:
         newest = commits[-1].newest if commits else self._passed(known)
         move = self._move(known, newest)
         self._register_buffered()
-        view_of_sql(
-            self.given.spark, admitted_sql(self.stream, self._classification(commits, move)), ADMITTED
-        )
+        self._register_admitted(self._classification(commits, move))
         self._mark(move)
+        state = self._next(newest)
         errors = self._errors(commits)
         missing = sum(commit.missing for commit in commits)
         late = errors.num_rows - missing if errors is not None else 0
         rows = sum(commit.rows for commit in commits)
-        return self._advance(self._next(newest), rows, late, errors)
+        return self._advance(state, rows, late, errors)
 
     def _advance(
         self,
@@ -159,7 +167,19 @@ class Admission:
         if rows is None:
             view_of_sql(self.given.spark, empty_buffer_sql(self.stream), BUFFERED)
             return
+        self.remembers = _SPENT in rows.column_names
         view_of_rows(self.given.spark, _buffered(rows), BUFFERED)
+
+    def _register_admitted(self, classification: Classification) -> None:
+        """Register the rows that may be in windows; functions look at those that are released now."""
+        spark, stream = self.given.spark, self.stream
+        if stream.analytic is None:
+            view_of_sql(spark, admitted_sql(stream, classification), ADMITTED)
+            return
+        view_of_sql(spark, arrived_sql(stream, classification, remembers=self.remembers), ARRIVED)
+        evaluated = spark.sql(evaluated_sql(stream, remembers=self.remembers))
+        view_of(self.given.relations.transport.materialize(evaluated).frame, EVALUATED)
+        view_of_sql(spark, admitted_with_results_sql(stream, remembers=self.remembers), ADMITTED)
 
     def _mark(self, move: Move) -> None:
         """Find out which windows are over, and register their rows."""
@@ -177,9 +197,7 @@ class Admission:
 
         if newest is None:
             return self.given.state
-        columns = [*self.stream.changed_columns, *_BUFFER]
-        listed = ", ".join(map(quoted, columns))
-        stay = self.given.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
+        stay = self.given.spark.sql(staying_sql(self.stream, remembers=self.remembers)).toArrow()
         nullable = pa.schema([field.with_nullable(True) for field in stay.schema])
         said = int(self.plan.kind == FLUSH)
         marker = pa.Table.from_pylist([{"_ls_ts": newest, "_ls_v": _MARKER, "_ls_n": said}], schema=nullable)
@@ -339,17 +357,82 @@ def buffered_again_sql(stream: Stream, rows: str, before: int | None) -> str:
 
 def admitted_sql(stream: Stream, classification: Classification) -> str:
     """Return SQL of the rows that may be in windows, as :mod:`lakestream.triggers.assign` takes them."""
-    assert stream.assigner is not None
+    return _looked_at_sql(stream, arrived_sql(stream, classification, remembers=False))
+
+
+def arrived_sql(stream: Stream, classification: Classification, *, remembers: bool) -> str:
+    """Return SQL of the rows that were admitted, or held; of the latter with what functions have of them."""
     columns, reached = _columns(stream), classification.reached()
     condition = f" AND ({stream.condition})" if stream.condition else ""
     version = "0L AS _ls_v" if stream.exact and not stream.keeps_order else "_ls_v"
+    results = _results(stream) if remembers else ()
+    own = "".join(f", {name}" for name in results)
+    none = "".join(f", NULL AS {name}" for name in results)
     fresh = (
         f"SELECT {columns}, _ls_ts, {version}, _ls_p, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
-        f"true AS _ls_waited FROM ({_with_mark(classification.watermarks)}) "
+        f"true AS _ls_waited{none} FROM ({_with_mark(classification.watermarks)}) "
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
     moved = f"coalesce(_ls_c, {reached})"
-    buffered = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {BUFFERED}"
+    buffered = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL{own} FROM {BUFFERED}"
+    hashed = ", ".join(quoted(name) for name in _hashed_columns(stream))
+    return f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {buffered})"
+
+
+def no_events_sql(stream: Stream, analytic: Analytic) -> str:
+    """Return SQL of no rows with the results of functions."""
+    own = [f"CAST(NULL AS {'BOOLEAN' if name == '_ls_waited' else 'BIGINT'}) AS {name}" for name in _OF_ROW]
+    rows = f"SELECT {', '.join([_columns(stream), *own])} FROM {CHANGED} WHERE false"
+    return analytic.sql(rows, [*map(quoted, stream.changed_columns), *_OF_ROW], remembers=False)
+
+
+def evaluated_sql(stream: Stream, *, remembers: bool) -> str:
+    """Return SQL of the rows that are released now and those that functions still need, with the results."""
+    assert stream.analytic is not None
+    spent = f" OR {_SPENT} = 1" if remembers else ""
+    rows = f"SELECT * FROM {ARRIVED} WHERE _ls_c IS NOT NULL AND (_ls_waited{spent})"
+    return stream.analytic.sql(rows, [*map(quoted, stream.changed_columns), *_OF_ROW], remembers=remembers)
+
+
+def admitted_with_results_sql(stream: Stream, *, remembers: bool) -> str:
+    """Return SQL of the rows that may be in windows: those released now, and those that windows hold."""
+    assert stream.analytic is not None
+    listed = ", ".join([_columns(stream), *_OF_ROW, *stream.analytic.columns])
+    condition = f" AND ({stream.analytic.condition})" if stream.analytic.condition else ""
+    rows = f"SELECT {listed} FROM {EVALUATED} WHERE _ls_waited{condition}"
+    if remembers:
+        held = f"_ls_c IS NOT NULL AND NOT _ls_waited AND {_SPENT} = 0"
+        rows += f" UNION ALL SELECT {listed} FROM {ARRIVED} WHERE {held}"
+    return _looked_at_sql(stream, rows)
+
+
+def staying_sql(stream: Stream, *, remembers: bool) -> str:
+    """Return SQL of the rows that are to be held: for later windows, and for functions over later rows."""
+    listed = [_columns(stream), *_BUFFER]
+    if stream.analytic is None:
+        return f"SELECT {', '.join(listed)} FROM {MARKED} WHERE _ls_stays"
+    own = list(stream.analytic.columns)
+    waiting = own if remembers else [f"NULL AS {name}" for name in own]
+    not_due = [_columns(stream), *("NULL AS _ls_due" if name == "_ls_due" else name for name in _BUFFER)]
+    return (
+        f"SELECT {', '.join([*listed, *own])}, 0L AS {_SPENT} FROM {MARKED} WHERE _ls_stays "
+        f"UNION ALL SELECT {', '.join([*not_due, *waiting])}, 0L FROM {ARRIVED} WHERE _ls_c IS NULL "
+        f"UNION ALL SELECT {', '.join([*not_due, *own])}, 1L FROM {EVALUATED} WHERE {KEPT}"
+    )
+
+
+_OF_ROW = ("_ls_ts", "_ls_v", "_ls_p", "_ls_c", "_ls_n", "_ls_waited", "_ls_h")
+"""What a row has beside the source's columns while a tick looks at it."""
+
+
+def _results(stream: Stream) -> tuple[str, ...]:
+    """Return the columns that a state has of functions."""
+    return () if stream.analytic is None else (*stream.analytic.columns, _SPENT)
+
+
+def _looked_at_sql(stream: Stream, rows: str) -> str:
+    """Return SQL of rows with their group, and what the trigger looks at in them."""
+    assert stream.assigner is not None
     groups = "".join(
         f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
     )
@@ -357,10 +440,8 @@ def admitted_sql(stream: Stream, classification: Classification) -> str:
         f", {sql} AS {name}"
         for sql, name in zip(stream.assigner.expressions, stream.assigner.columns, strict=True)
     )
-    hashed = ", ".join(quoted(name) for name in _hashed_columns(stream))
-    marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {buffered})"
     order = f", struct({ORDER_OF_ROWS}) AS {ORDER}" if stream.calculation.orders_rows else ""
-    return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
+    return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({rows})"
 
 
 def _with_mark(watermarks: Sequence[tuple[int, int | None]]) -> str:
@@ -481,7 +562,13 @@ def register_empty(spark: SparkSession, stream: Stream) -> None:
     view_of_sql(spark, classified_sql(stream, None), CLASSIFIED)
     view_of_sql(spark, empty_buffer_sql(stream), BUFFERED)
     move = Move(None, 0)
-    view_of_sql(spark, admitted_sql(stream, Classification((), (), move, 0)), ADMITTED)
+    nothing = Classification((), (), move, 0)
+    if stream.analytic is None:
+        view_of_sql(spark, admitted_sql(stream, nothing), ADMITTED)
+    else:
+        view_of_sql(spark, arrived_sql(stream, nothing, remembers=False), ARRIVED)
+        view_of_sql(spark, evaluated_sql(stream, remembers=False), EVALUATED)
+        view_of_sql(spark, admitted_with_results_sql(stream, remembers=False), ADMITTED)
     assert stream.assigner is not None
     view_of_sql(spark, stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move), MARKED)
     register_windows(spark, stream, move, 0)

@@ -18,14 +18,12 @@ from lakestream.engine.reading.relations import CHANGED, EVER
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.once.admission import (
-    ADMITTED,
     BUFFERED,
     CLASSIFIED,
     FLUSH,
     STALE,
     Admission,
     Classification,
-    admitted_sql,
     bounds_of,
     buffered_again_sql,
     classified_sql,
@@ -126,8 +124,7 @@ class Rebuilding(Admission):
 
     def _admit(self, move: Move) -> None:
         steps = [(self.plan.upto, move.watermark)]
-        sql = admitted_sql(self.stream, Classification((), steps, move, self.plan.upto))
-        view_of_sql(self.given.spark, sql, ADMITTED)
+        self._register_admitted(Classification((), steps, move, self.plan.upto))
         self._mark(move)
 
     # --- from the source ---
@@ -181,6 +178,8 @@ class Rebuilding(Admission):
     def _needed_from(self, before: int) -> int | None:
         """Return the time (µs) of the first row that later windows may hold, None for any row."""
         assert self.stream.assigner is not None
+        if self.stream.analytic is not None:
+            return None  # functions look at all rows before
         sql = self.stream.assigner.needed_from(before)
         return (
             None
