@@ -38,7 +38,7 @@ CLAUSES: Mapping[type[exp.Expr], frozenset[str]] = {
             *("qualify", "windows", *_ROWS, *_OF_TDENGINE),
         ),
         exp.Subquery: ("this", "alias", "with_", "laterals", "joins", "pivots", "sample", *_ROWS),
-        exp.Union: ("with_", "this", "expression", "distinct", "by_name", *_ROWS),
+        exp.Union: ("with_", "this", "expression", "distinct", *_ROWS),
         exp.Intersect: ("with_", "this", "expression", "distinct", *_ROWS),
         exp.Except: ("with_", "this", "expression", "distinct", *_ROWS),
         exp.Values: ("expressions", "alias"),
@@ -158,6 +158,8 @@ _WORDS: Mapping[tuple[type[exp.Expr], str], str] = {
     (exp.Column, "join_mark"): "the outer join (+)",
     (exp.With, "search"): "SEARCH and CYCLE of a WITH",
     (exp.CTE, "materialized"): "MATERIALIZED",
+    (exp.In, "field"): "IN without brackets",
+    **dict.fromkeys(((kind, "by_name") for kind in (exp.Union, exp.Intersect, exp.Except)), "BY NAME"),
     (exp.Union, "side"): "a side of UNION",
     (exp.Union, "kind"): "CORRESPONDING",
     (exp.Cast, "action"): "ON CONVERSION ERROR",
@@ -171,11 +173,27 @@ _WORDS: Mapping[tuple[type[exp.Expr], str], str] = {
 _NEGATED = frozenset({"materialized", "cross_apply", "indexed"})
 """Arguments that say something also where they are False: NOT MATERIALIZED, OUTER APPLY."""
 
+_OF_A_QUERY = "ANY, SOME or ALL of a query"
+_INSTEAD: Mapping[str, str] = {
+    _OF_A_QUERY: "IN (SELECT …), NOT IN (SELECT …), or a comparison with (SELECT min(…) …) or max(…)",
+    "BY NAME": "the columns of both queries in the same order",
+    "SIMILAR TO": "RLIKE, and a regular expression of Java's",
+}
+"""What to write instead."""
+
+_COUNTS: Mapping[type[exp.Expr], int] = {
+    **dict.fromkeys((exp.Count, exp.TsOrDsToDate), 1),
+    **dict.fromkeys((exp.ArgMax, exp.ArgMin), 2),
+}
+"""How many arguments functions take that sqlglot reads with fewer."""
+
+_NAMES: Mapping[type[exp.Expr], str] = {exp.ArgMax: "max_by", exp.ArgMin: "min_by"}
+
 _JOINS = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 
 
 def keep_meaning(tree: exp.Expr) -> exp.Expr:
-    """Return a tree, changed in place, whose aggregates of sorted rows keep their meaning in Spark SQL."""
+    """Return a tree, changed in place, whose aggregates keep their meaning in Spark SQL."""
     for node in list(tree.find_all(exp.PercentileCont, exp.PercentileDisc)):
         # Within a group they are exact; sqlglot writes the approximation.
         name = "percentile_cont" if isinstance(node, exp.PercentileCont) else "percentile_disc"
@@ -183,22 +201,45 @@ def keep_meaning(tree: exp.Expr) -> exp.Expr:
     for node in tree.find_all(exp.GroupConcat):
         if node.args.get("separator") is None:
             node.set("separator", exp.Literal.string(""))
+    for node in list(tree.find_all(exp.Any)):
+        if _is_an_aggregate(node):
+            # Behind an operator sqlglot takes it for one of an array, and writes EXISTS.
+            node.replace(exp.Anonymous(this="any", expressions=[node.this.unnest()]).update_positions(node))
     return tree
+
+
+def _is_an_aggregate(node: exp.Any) -> bool:
+    """Return whether ``any(…)`` behind an operator is no list of patterns, or of values."""
+    over = node.parent
+    is_behind = isinstance(over, exp.Binary) and not isinstance(over, (exp.Like, exp.ILike))
+    return is_behind and not isinstance(node.this.unnest(), (exp.Query, exp.Values, exp.Array, exp.Tuple))
 
 
 def refuse_dropped(tree: exp.Expr, place: PlaceOf) -> None:
     """Raise NotSupportedError for a clause that Spark SQL would be written without, with its place.
 
-    StatementError WRONG_ARGUMENTS for max() and min() of several values, which are aggregates of one.
+    StatementError WRONG_ARGUMENTS for max() and min() of several values, which are aggregates of one, and for
+    functions without what they are of.
     """
     for node in tree.walk():
         if what := _foreign(node):
-            raise NotSupportedError(what, place=place(node))
+            raise NotSupportedError(what, hint=_INSTEAD.get(what, ""), place=place(node))
         if isinstance(node, (exp.Max, exp.Min)) and node.expressions:
             hint = "greatest(…)" if isinstance(node, exp.Max) else "least(…)"
             raise StatementError(
                 "WRONG_ARGUMENTS", f"{node.key}() takes 1 argument", hint=hint, place=place(node)
             )
+        if len([*node.iter_expressions()]) < _COUNTS.get(type(node), 0):
+            raise _too_few(node, place)
+
+
+def _too_few(node: exp.Expr, place: PlaceOf) -> StatementError:
+    # sqlglot casts what day() and the like are of.
+    call = node.parent if isinstance(node, exp.TsOrDsToDate) and node.parent is not None else node
+    count = _COUNTS[type(node)]
+    said = f"{_NAMES.get(type(call), call.key)}() takes {count} argument{'s' * (count > 1)}"
+    hint = "count(*)" if isinstance(node, exp.Count) else ""
+    return StatementError("WRONG_ARGUMENTS", said, hint=hint, place=place(call))
 
 
 def _foreign(node: exp.Expr) -> str:
@@ -249,7 +290,19 @@ def _fetch(node: exp.Expr) -> str:
     return f"FETCH … {_WORDS[exp.LimitOptions, unread]}" if unread else ""
 
 
+def _compared(node: exp.Expr) -> str:
+    return _OF_A_QUERY if isinstance(node.this.unnest(), (exp.Query, exp.Values)) else ""
+
+
+def _called_so(node: exp.Expr) -> str:
+    """Tell SOME and ALL of VALUES, which sqlglot takes for functions."""
+    return _OF_A_QUERY if any(isinstance(one, exp.Values) for one in node.expressions) else ""
+
+
 _RULES: Mapping[type[exp.Expr], Callable[[exp.Expr], str]] = {
+    exp.Any: _compared,
+    exp.All: _compared,
+    exp.Anonymous: _called_so,
     exp.Join: _join,
     exp.Fetch: _fetch,
     exp.ArrayAgg: _array,

@@ -31,6 +31,14 @@ def test_an_aggregate_is_told(name: str) -> None:
     assert is_told(name)
 
 
+@pytest.mark.parametrize("written", ["true AND any(v)", "v = any(v > 1)", "1 + 1 = 2 OR any(v)"])
+def test_any_behind_an_operator_is_one(written: str) -> None:
+    query = f"SELECT {written} AS n FROM t"
+    tree = parse_query(Fragment(query, statement=query, spark=True))
+    assert any(map(is_aggregate, tree.selects[0].walk()))
+    assert tree.sql("spark").upper() == query.upper()
+
+
 @pytest.mark.parametrize(
     "written", ["v LIKE ANY ('a%', 'b')", "upper(v)", "aggregate(v, 0, (a, b) -> a + b)"]
 )

@@ -62,7 +62,6 @@ SAMPLES: dict[str, str] = {
     "Union.this": "SELECT mark FROM t UNION SELECT v FROM t",
     "Union.expression": "SELECT v FROM t UNION SELECT mark FROM t",
     "Union.distinct": "SELECT v FROM t UNION SELECT v FROM u",
-    "Union.by_name": "SELECT v FROM t UNION ALL BY NAME SELECT v FROM u",
     "Union.order": "SELECT v FROM t UNION SELECT v FROM u ORDER BY mark",
     "Union.limit": "SELECT v FROM t UNION SELECT v FROM u LIMIT 7771",
     "Union.offset": "SELECT v FROM t UNION SELECT v FROM u LIMIT 1 OFFSET 7771",

@@ -204,6 +204,15 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
         "SELECT lag(a) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM v",
         "SELECT dense_rank() IGNORE NULLS OVER (ORDER BY a) AS m FROM v",
         "SELECT rank() OVER () AS m FROM v",
+        "SELECT v FROM v",
+        "SELECT count(W) AS n FROM v AS w",
+        "SELECT a FROM v WHERE v IS NOT NULL",
+        "SELECT w FROM (SELECT a FROM v) w",
+        "WITH w AS (SELECT a FROM v) SELECT max(w) AS m FROM w",
+        "SELECT v, b.a FROM v JOIN v b ON v.a = b.a",
+        "SELECT w FROM v LATERAL VIEW explode(array(a)) w AS x",
+        "SELECT w FROM VALUES (1) AS w(a)",
+        "SELECT pmod(a) AS m FROM v",
     ],
 )
 def test_what_spark_refuses_is_not_answered(session: SmallSession, sql: str) -> None:
@@ -245,6 +254,13 @@ def test_columns_are_named_as_they_are_written(session: SmallSession) -> None:
     session.register("v", pa.table({"Dev": ["x"], "n": [1]}))
     assert session.sql("SELECT dev, N, v.n AS m FROM v").columns == ["dev", "N", "m"]
     assert session.sql("SELECT * FROM v").columns == ["Dev", "n"]
+
+
+def test_a_column_may_be_named_like_its_table(session: SmallSession) -> None:
+    session.register("v", pa.table({"v": [1], "n": [2]}))
+    found = session.sql("SELECT v, V.n, w.m FROM v JOIN (SELECT v AS m FROM v) w ON w.m = v.v WHERE v.n = 2")
+    assert found.toArrow().to_pylist() == [{"v": 1, "n": 2, "m": 1}]
+    assert session.sql("SELECT w.*, n FROM v, (SELECT n AS w FROM v) w").columns == ["w", "n"]
 
 
 def test_columns_of_one_name_are_left_to_spark(session: SmallSession) -> None:

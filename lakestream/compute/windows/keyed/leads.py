@@ -359,7 +359,8 @@ class Core:
         Nothing where neither what is in it, nor what IN compares with it, ties it to a row.
         """
         query = (node.args["query"] if isinstance(node, exp.In) else node).unnest()
-        assert isinstance(query, exp.Query)  # by _asked
+        if not isinstance(query, exp.Query):
+            return []  # VALUES, which are of no table
         tied = self._tied(query, name) if isinstance(query, exp.Select) else None
         if tied is not None:
             return [tied]

@@ -26,6 +26,7 @@ def check(node: exp.Expr) -> None:
         if node.name.lower() not in {*MACROS, "xxhash64", "pmod", "timestamp_millis"}:
             raise NotExactError(f"{node.name}() is not on the list")
         if node.name.lower() == "pmod":
+            _of_two(node)
             _no_numeric_text(node)
         return
     if type(node) not in KNOWN:
@@ -45,6 +46,11 @@ def _check_arguments(call: exp.Func) -> None:
             raise NotExactError(f"{type(call).__name__} with {name}")
     if isinstance(call, (exp.Max, exp.Min)) and call.expressions:
         raise NotExactError("an aggregate of several values")
+
+
+def _of_two(node: exp.Expr) -> None:
+    if len(node.expressions) != 2:
+        raise NotExactError(f"{node.name}() of other than two values")
 
 
 def _no_decimals(node: exp.Expr) -> None:

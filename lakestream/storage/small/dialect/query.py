@@ -61,6 +61,7 @@ def duckdb_sql(text: str, *, many: bool = False, decimals: bool = False) -> Duck
     _refuse_unnamed(query)
     refuse_long_values(query)
     views = _mark_views(nodes)
+    _name_no_rows(nodes)
     if not many:
         order_windows(nodes)
     rewritten = in_words_of_duckdb(query)
@@ -187,10 +188,36 @@ def _keeps_names(item: exp.Expr) -> bool:
 def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
     """Mark the names of views, which common table expressions are not, and return them."""
     own = {one.alias.lower() for one in nodes if isinstance(one, exp.CTE)}
-    views = [one for one in nodes if isinstance(one, exp.Table) and one.name.lower() not in own]
-    names = [table.name for table in views]
-    for table in views:
+    tables = [one for one in nodes if isinstance(one, exp.Table)]
+    for table in tables:
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+    views = [table for table in tables if table.name.lower() not in own]
+    names = [table.name for table in views]
+    for table in views:
         table.set("this", exp.to_identifier(marked(table.name), quoted=True))
     return tuple(dict.fromkeys(names))
+
+
+def _name_no_rows(nodes: Sequence[exp.Expr]) -> None:
+    """Call what is in FROM otherwise where a column alone is named like it.
+
+    Where there is no such column, DuckDB takes the name for whole rows, as structs; in Spark's SQL it means
+    nothing.
+    """
+    alone = {one.name.lower() for one in nodes if isinstance(one, exp.Column) and not one.table}
+    aliases = [one.args.get("alias") for one in nodes if isinstance(one, _IN_FROM)]
+    doubtful = [one for one in aliases if one is not None and one.name.lower() in alone]
+    named = {one.name.lower() for one in doubtful}
+    for alias in doubtful:
+        alias.set("this", _of_rows(alias.name))
+    for column in nodes:
+        if isinstance(column, exp.Column) and column.table and column.parts[0].name.lower() in named:
+            column.parts[0].replace(_of_rows(column.parts[0].name))
+
+
+_IN_FROM = (exp.Table, exp.Subquery, exp.Lateral, exp.Values)
+
+
+def _of_rows(name: str) -> exp.Identifier:
+    return exp.to_identifier(f"{name} ls_rows", quoted=True)
