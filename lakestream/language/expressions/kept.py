@@ -193,7 +193,10 @@ _JOINS = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 
 
 def keep_meaning(tree: exp.Expr) -> exp.Expr:
-    """Return a tree, changed in place, whose aggregates keep their meaning in Spark SQL."""
+    """Return a tree, changed in place, whose aggregates keep their meaning in Spark SQL.
+
+    What stands behind a query in brackets, such as LIMIT, is said of the query itself.
+    """
     for node in list(tree.find_all(exp.PercentileCont, exp.PercentileDisc)):
         # Within a group they are exact; sqlglot writes the approximation.
         name = "percentile_cont" if isinstance(node, exp.PercentileCont) else "percentile_disc"
@@ -201,11 +204,26 @@ def keep_meaning(tree: exp.Expr) -> exp.Expr:
     for node in tree.find_all(exp.GroupConcat):
         if node.args.get("separator") is None:
             node.set("separator", exp.Literal.string(""))
-    for node in list(tree.find_all(exp.Any)):
-        if _is_an_aggregate(node):
+    for compared in list(tree.find_all(exp.Any)):
+        if _is_an_aggregate(compared):
             # Behind an operator sqlglot takes it for one of an array, and writes EXISTS.
-            node.replace(exp.Anonymous(this="any", expressions=[node.this.unnest()]).update_positions(node))
+            call = exp.Anonymous(this="any", expressions=[compared.this.unnest()])
+            compared.replace(call.update_positions(compared))
+    for query in list(tree.find_all(exp.Subquery)):
+        _say_within(query)
     return tree
+
+
+def _say_within(node: exp.Subquery) -> None:
+    """Put the order and the LIMIT behind a query in brackets into it; around one that has its own."""
+    said = {name: node.args[name] for name in _ROWS if node.args.get(name) is not None}
+    if not said or not isinstance(node.this, exp.Query):
+        return
+    if any(node.this.args.get(name) is not None for name in _ROWS):
+        node.set("this", exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=node.this)))
+    for name, value in said.items():
+        node.set(name, None)
+        node.this.set(name, value)
 
 
 def _is_an_aggregate(node: exp.Any) -> bool:
