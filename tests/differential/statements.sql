@@ -201,3 +201,7 @@ SELECT w.* FROM t JOIN (SELECT 9 AS z, 'a' AS s) AS w USING (s);
 SELECT x FROM (SELECT min(CASE WHEN n > 1 THEN sym END) AS x, concat('a', 'x') AS a FROM t JOIN q ON i = k GROUP BY concat('a', 'x')) WHERE a IN ('a', 'b');
 SELECT 'a' AS x, max(i) AS m FROM t WHERE i > 100 GROUP BY ALL;
 SELECT 'a' AS x, s, max(i) AS m FROM t GROUP BY ALL;
+SELECT s, max(DISTINCT n) AS a, min(DISTINCT d) AS b, sum(DISTINCT n) AS c, avg(DISTINCT n) AS e FROM t GROUP BY s;
+(SELECT i FROM t ORDER BY d, i) LIMIT 2;
+SELECT i, n FROM ((SELECT i, n FROM t ORDER BY n, i) LIMIT 3 OFFSET 1) x;
+(SELECT i FROM t UNION ALL SELECT k FROM q) ORDER BY 1 DESC LIMIT 2;

@@ -215,11 +215,15 @@ def keep_meaning(tree: exp.Expr) -> exp.Expr:
 
 
 def _say_within(node: exp.Subquery) -> None:
-    """Put the order and the LIMIT behind a query in brackets into it; around one that has its own."""
+    """Put the order and the LIMIT behind a query in brackets into it; around one that has them already.
+
+    A LIMIT behind it takes rows in the order that the query has.
+    """
     said = {name: node.args[name] for name in _ROWS if node.args.get(name) is not None}
     if not said or not isinstance(node.this, exp.Query):
         return
-    if any(node.this.args.get(name) is not None for name in _ROWS):
+    own = {name for name in _ROWS if node.this.args.get(name) is not None}
+    if own and not (own == {"order"} and said.keys() <= {"limit", "offset"}):
         node.set("this", exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=node.this)))
     for name, value in said.items():
         node.set(name, None)

@@ -190,3 +190,18 @@ def test_names_of_clauses_may_be_names() -> None:
 def test_comments_do_not_reach_the_tree() -> None:
     tree = parse_query(Fragment("SELECT /* x */ /*+ BROADCAST(t) */ a -- y\n FROM t"))
     assert tree.sql("spark") == "SELECT a FROM t"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("(SELECT v FROM t ORDER BY w) LIMIT 2 OFFSET 1", "(SELECT v FROM t ORDER BY w LIMIT 2 OFFSET 1)"),
+        ("((SELECT v FROM t)) ORDER BY v LIMIT 2", "((SELECT v FROM t ORDER BY v LIMIT 2))"),
+        (
+            "(SELECT v FROM t ORDER BY v LIMIT 3) ORDER BY v DESC LIMIT 2",
+            "(SELECT * FROM (SELECT v FROM t ORDER BY v LIMIT 3) ORDER BY v DESC LIMIT 2)",
+        ),
+    ],
+)
+def test_what_stands_behind_brackets_is_said_of_the_query(said: str, meant: str) -> None:
+    assert parse_query(Fragment(said)).sql("spark") == meant

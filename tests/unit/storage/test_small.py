@@ -213,6 +213,7 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
         "SELECT w FROM v LATERAL VIEW explode(array(a)) w AS x",
         "SELECT w FROM VALUES (1) AS w(a)",
         "SELECT pmod(a) AS m FROM v",
+        "SELECT max(DISTINCT a, a + 1) AS m FROM v",
     ],
 )
 def test_what_spark_refuses_is_not_answered(session: SmallSession, sql: str) -> None:
@@ -261,6 +262,12 @@ def test_a_column_may_be_named_like_its_table(session: SmallSession) -> None:
     found = session.sql("SELECT v, V.n, w.m FROM v JOIN (SELECT v AS m FROM v) w ON w.m = v.v WHERE v.n = 2")
     assert found.toArrow().to_pylist() == [{"v": 1, "n": 2, "m": 1}]
     assert session.sql("SELECT w.*, n FROM v, (SELECT n AS w FROM v) w").columns == ["w", "n"]
+
+
+def test_distinct_values_have_the_extremes_of_all(session: SmallSession) -> None:
+    session.register("v", pa.table({"a": [3, None, 3, 4]}))
+    asked = "max(DISTINCT a) AS m, min(DISTINCT a) FILTER (WHERE a > 3) AS n, sum(DISTINCT a) AS s"
+    assert session.sql(f"SELECT {asked} FROM v").toArrow().to_pylist() == [{"m": 4, "n": 4, "s": 7}]
 
 
 def test_columns_of_one_name_are_left_to_spark(session: SmallSession) -> None:

@@ -15,8 +15,16 @@ if TYPE_CHECKING:
 
 
 def _extreme(node: exp.Expr) -> exp.Expr:
-    """Let max() and min() order structs as Spark does, where that differs in NULLs only."""
-    return type(node)(this=macro("ls_ordered", node.this))
+    """Let max() and min() order structs as Spark does, where that differs in NULLs only.
+
+    Those of DISTINCT values are those of all.
+    """
+    value = node.this
+    if isinstance(value, exp.Distinct):
+        value, *others = value.expressions
+        if others:
+            raise NotExactError("an extreme of several values")
+    return type(node)(this=macro("ls_ordered", value))
 
 
 def _by_order(node: exp.Expr) -> exp.Expr:
