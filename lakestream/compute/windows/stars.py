@@ -103,6 +103,12 @@ def names_of_query(query: exp.Expr, columns_of: Columns) -> list[str]:
     return found
 
 
+def name_shared(select: exp.Select, columns_of: Columns) -> None:
+    """Name the columns by which NATURAL joins tables, as USING does; raises UnknownColumnsError."""
+    if any(join.method == "NATURAL" for join in select.args.get("joins") or ()):
+        _sources(select, columns_of)
+
+
 def name_queries(select: exp.Select) -> None:
     """Give each query in FROM or a JOIN that has no name one, so that its columns are told from others."""
     parts = [part for part in (select.args.get("from_"), *(select.args.get("joins") or ())) if part]
@@ -167,14 +173,22 @@ def _sources(select: exp.Select, columns_of: Columns) -> _Sources:
     found.shown += found.add(_name(source.this), _columns(source.this, columns_of))
     for join in select.args.get("joins") or ():
         own = found.add(_name(join.this), _columns(join.this, columns_of))
-        shared = [column.name for column in join.args.get("using") or ()]
         if join.method == "NATURAL":
-            names = {shown.name.lower() for shown in own}
-            shared = [shown.name for shown in found.shown if shown.name.lower() in names]
+            _spell_out(join, found.shown, own)
+        shared = [column.name for column in join.args.get("using") or ()]
         found.join(own, shared, join)
     for lateral in select.args.get("laterals") or ():
         found.shown += found.add(_name(lateral), _renamed(lateral) or _unknown(lateral))
     return found
+
+
+def _spell_out(join: exp.Join, left: Sequence[Shown], right: Sequence[Shown]) -> None:
+    """Write what NATURAL joins by as USING, where both sides share a column: so it is known of the join."""
+    names = {shown.name.lower() for shown in right}
+    shared = [exp.to_identifier(shown.name, quoted=True) for shown in left if shown.name.lower() in names]
+    if shared:
+        join.set("method", None)
+        join.set("using", shared)
 
 
 def _name(node: exp.Expr) -> str:

@@ -33,7 +33,13 @@ from lakestream.compute.windows.keyed.leads import (
     refused_source,
 )
 from lakestream.compute.windows.reach import with_columns
-from lakestream.compute.windows.stars import NoSuchError, UnknownColumnsError, columns_of_star, star_of
+from lakestream.compute.windows.stars import (
+    NoSuchError,
+    UnknownColumnsError,
+    columns_of_star,
+    name_shared,
+    star_of,
+)
 from lakestream.language.common.aggregates import number_all_groups
 from lakestream.language.expressions.parsing import own_nodes
 
@@ -382,6 +388,7 @@ def _expand_stars(query: exp.Query) -> None:
     """Put the columns that it stands for in the place of each star, where what is in FROM tells them."""
     for select in reversed(list(query.find_all(exp.Select))):  # those within others first
         with suppress(UnknownColumnsError, NoSuchError):
+            name_shared(select, _columns_of)
             items = [one for item in select.selects for one in _expanded(select, item)]
             select.set("expressions", items)
 
@@ -389,7 +396,12 @@ def _expand_stars(query: exp.Query) -> None:
 def _expanded(select: exp.Select, item: exp.Expr) -> list[exp.Expr]:
     if star_of(item) is None:
         return [item]
-    return [shown.column() for shown in columns_of_star(select, item, lambda node: node.meta.get(COLUMNS))]
+    return [shown.column() for shown in columns_of_star(select, item, _columns_of)]
+
+
+def _columns_of(node: exp.Expr) -> Sequence[str] | None:
+    found: Sequence[str] | None = node.meta.get(COLUMNS)
+    return found
 
 
 def _group_distinct(query: exp.Query) -> None:
