@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sqlglot import exp, parse_one
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 KEPT = "_ls_kept"
 """The column that says whether a function may still look at an event."""
@@ -58,8 +58,8 @@ class AnalyticFunction(ABC):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that an event keeps of it."""
-        return (self.column, *self.summed)
+        """The columns that an event keeps of it; the last one says whether the function may need it again."""
+        return (self.column, *self.summed, self.own("kept"))
 
     gives: ClassVar[str] = ""
     """The type of its results; empty where it is that of its values."""
@@ -364,11 +364,7 @@ class Analytic:
         """The functions, each in a level behind those whose results it looks at."""
         levels: list[list[AnalyticFunction]] = []
         for function in self.functions:
-            names = {
-                column.name
-                for sql in (*function.arguments, *function.keys, *function.conditions)
-                for column in parse_one(sql, dialect="spark").find_all(exp.Column)
-            }
+            names = _columns_in((*function.arguments, *function.keys, *function.conditions))
             below = [
                 number for number, level in enumerate(levels, 1) if names & {one.column for one in level}
             ]
@@ -384,7 +380,6 @@ class Analytic:
         them were before, and have that.
         """
         has = [*columns, *(self.columns if remembers else ())]
-        kept: list[str] = []
         for level in self._levels:
             for step in _in_step([_results_named(one, remembers=remembers) for one in level]):
                 events = (
@@ -393,20 +388,54 @@ class Analytic:
             own = [name for one in level for name in one.columns]
             left = [name for name in has if name not in own]
             found = [f"{name}_is AS {name}" for name in own]
-            marks = [f"({one.kept}) AS {one.own('kept')}" for one in level]
-            events = f"SELECT {', '.join([*left, *kept, *found, *marks])} FROM ({events})"
-            kept += [one.own("kept") for one in level]
+            events = f"SELECT {', '.join([*left, *found])} FROM ({events})"
             has = [*left, *own]
-        return f"SELECT {', '.join(has)}, ({' OR '.join(kept)}) AS {KEPT} FROM ({events})"
+        kept = " OR ".join(one.own("kept") for one in self.functions)
+        return f"SELECT {', '.join(has)}, ({kept}) AS {KEPT} FROM ({events})"
+
+    def touched(self, events: str, new: str) -> str:
+        """Return SQL of events with ``_ls_touched``: whether functions look at them, as new ones come.
+
+        ``new`` is the condition of these. Of those before they need the ones that they keep of the same keys,
+        where a key is made of results of all keys.
+        """
+        by_keys: dict[tuple[str, ...], list[str]] = {}
+        for one in self.functions:
+            keys = () if _columns_in(one.keys) & {*self.results} else one.keys
+            by_keys.setdefault(keys, []).append(one.own("kept"))
+        joins, found = "", [f"({new})"]
+        for keys, kept in by_keys.items():
+            has = f"({' OR '.join(f'coalesce(e.{name}, false)' for name in kept)})"
+            if keys:
+                other = f"t{len(found)}"
+                named = {f"_ls_key{len(found)}_{number}": key for number, key in enumerate(keys)}
+                listed = ", ".join(f"{key} AS {name}" for name, key in named.items())
+                events = f"SELECT *, {listed} FROM ({events})"
+                of_new = f"SELECT DISTINCT {', '.join(named)}, true AS _ls_there FROM ({events}) WHERE {new}"
+                equal = " AND ".join(f"e.{name} <=> {other}.{name}" for name in named)
+                joins += f" LEFT JOIN ({of_new}) {other} ON {equal}"
+                has += f" AND {other}._ls_there IS NOT NULL"
+            found.append(f"({has})")
+        return f"SELECT e.*, {' OR '.join(found)} AS _ls_touched FROM ({events}) e{joins}"
+
+
+def _columns_in(expressions: Iterable[str]) -> set[str]:
+    trees = [parse_one(sql, dialect="spark") for sql in expressions]
+    return {column.name for tree in trees for column in tree.find_all(exp.Column)}
 
 
 def _results_named(function: AnalyticFunction, *, remembers: bool) -> list[dict[str, str]]:
-    """Return the steps of a function, its results under names of their own; those of before stay."""
+    """Return the steps of a function, its results under names of their own; those of before stay.
+
+    What it did not need of them any more it does not need again.
+    """
     *steps, last = function.steps(remembers=remembers)
     now = {
         name: f"CASE WHEN _ls_waited THEN {sql} ELSE {name} END" if remembers else sql
         for name, sql in last.items()
     }
+    kept = function.own("kept")
+    now[kept] = f"(_ls_waited OR {kept}) AND ({function.kept})" if remembers else function.kept
     return [*steps, {f"{name}_is": sql for name, sql in now.items()}]
 
 

@@ -111,11 +111,18 @@ def test_results_are_those_of_event_by_event_however_they_are_cut(seed: int) -> 
                 given = given.append_column(name, pa.nulls(len(came), kinds[name]))
             given = pa.concat_tables([known.select(given.column_names), given])
         view_of_rows(cast("SparkSession", session), given, "events")
-        sql = analytic.sql("SELECT * FROM events", (*COLUMNS, *OF_ROW), remembers=known is not None)
+        remembers = known is not None
+        all_there = "SELECT *, true AS _ls_touched FROM events"
+        touched = analytic.touched("SELECT * FROM events", "_ls_waited") if remembers else all_there
+        needed = f"SELECT * FROM ({touched}) WHERE _ls_touched"
+        sql = analytic.sql(needed, (*COLUMNS, *OF_ROW), remembers=remembers)
         found = session.sql(f"SELECT * FROM ({sql}) ORDER BY _ls_waited, _ls_p").toArrow()
         now = found.filter(found["_ls_waited"]).select(analytic.results).to_pylist()
         assert [[*one.values()] for one in now] == [made.results(event) for event in came]
         known = found.filter(found[KEPT]).drop_columns([KEPT])
+        if remembers:
+            others = session.sql(f"SELECT * FROM ({touched}) WHERE NOT _ls_touched").toArrow()
+            known = pa.concat_tables([known, others.select(known.column_names)])
         waited = known.schema.get_field_index("_ls_waited")
         known = known.set_column(waited, "_ls_waited", pa.array([False] * len(known), pa.bool_()))
 

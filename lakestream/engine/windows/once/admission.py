@@ -56,7 +56,10 @@ _BUFFER = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
 """What the state has of a row beside the source's columns (BIGINT)."""
 
 _SPENT = "_ls_spent"
-"""What it has of one besides where functions look at rows (BIGINT): 1 where they alone still need it."""
+"""What it has of one besides where functions look at rows (BIGINT): 1 where they alone still need it.
+
+So it has their results, and the row's hash, which takes longer to find than all else.
+"""
 
 
 @dataclass(frozen=True)
@@ -368,15 +371,19 @@ def arrived_sql(stream: Stream, classification: Classification, *, remembers: bo
     results = _results(stream) if remembers else ()
     own = "".join(f", {name}" for name in results)
     none = "".join(f", NULL AS {name}" for name in results)
+    hashed = f"xxhash64({', '.join(quoted(name) for name in _hashed_columns(stream))})"
     fresh = (
         f"SELECT {columns}, _ls_ts, {version}, _ls_p, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
-        f"true AS _ls_waited{none} FROM ({_with_mark(classification.watermarks)}) "
+        f"{hashed} AS _ls_h, true AS _ls_waited{none} FROM ({_with_mark(classification.watermarks)}) "
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
     moved = f"coalesce(_ls_c, {reached})"
-    buffered = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL{own} FROM {BUFFERED}"
-    hashed = ", ".join(quoted(name) for name in _hashed_columns(stream))
-    return f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {buffered})"
+    buffered = (
+        f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, {'_ls_h' if remembers else hashed}, "
+        f"_ls_c IS NULL{own} FROM {BUFFERED}"
+    )
+    rows = f"{fresh} UNION ALL {buffered}"
+    return stream.analytic.touched(rows, _RELEASED) if stream.analytic and remembers else rows
 
 
 def no_events_sql(stream: Stream, analytic: Analytic) -> str:
@@ -389,8 +396,9 @@ def no_events_sql(stream: Stream, analytic: Analytic) -> str:
 def evaluated_sql(stream: Stream, *, remembers: bool) -> str:
     """Return SQL of the rows that are released now and those that functions still need, with the results."""
     assert stream.analytic is not None
-    spent = f" OR {_SPENT} = 1" if remembers else ""
-    rows = f"SELECT * FROM {ARRIVED} WHERE _ls_c IS NOT NULL AND (_ls_waited{spent})"
+    # An event that a window holds too is there twice.
+    needed = f"_ls_touched AND (_ls_waited OR {_SPENT} = 1)" if remembers else _RELEASED
+    rows = f"SELECT * FROM {ARRIVED} WHERE {needed}"
     return stream.analytic.sql(rows, [*map(quoted, stream.changed_columns), *_OF_ROW], remembers=remembers)
 
 
@@ -411,15 +419,22 @@ def staying_sql(stream: Stream, *, remembers: bool) -> str:
     listed = [_columns(stream), *_BUFFER]
     if stream.analytic is None:
         return f"SELECT {', '.join(listed)} FROM {MARKED} WHERE _ls_stays"
-    own = list(stream.analytic.columns)
-    waiting = own if remembers else [f"NULL AS {name}" for name in own]
+    own = [*stream.analytic.columns, "_ls_h"]
+    waiting = own if remembers else [*(f"NULL AS {name}" for name in own[:-1]), "_ls_h"]
     not_due = [_columns(stream), *("NULL AS _ls_due" if name == "_ls_due" else name for name in _BUFFER)]
-    return (
-        f"SELECT {', '.join([*listed, *own])}, 0L AS {_SPENT} FROM {MARKED} WHERE _ls_stays "
-        f"UNION ALL SELECT {', '.join([*not_due, *waiting])}, 0L FROM {ARRIVED} WHERE _ls_c IS NULL "
-        f"UNION ALL SELECT {', '.join([*not_due, *own])}, 1L FROM {EVALUATED} WHERE {KEPT}"
-    )
+    parts = [
+        f"SELECT {', '.join([*listed, *own])}, 0L AS {_SPENT} FROM {MARKED} WHERE _ls_stays",
+        f"SELECT {', '.join([*not_due, *waiting])}, 0L FROM {ARRIVED} WHERE _ls_c IS NULL",
+        f"SELECT {', '.join([*not_due, *own])}, 1L FROM {EVALUATED} WHERE {KEPT}",
+    ]
+    if remembers:
+        of_others = f"{_SPENT} = 1 AND NOT _ls_touched"
+        parts.append(f"SELECT {', '.join([*not_due, *own])}, 1L FROM {ARRIVED} WHERE {of_others}")
+    return " UNION ALL ".join(parts)
 
+
+_RELEASED = "_ls_c IS NOT NULL AND _ls_waited"
+"""SQL that holds for a row that is released now."""
 
 _OF_ROW = ("_ls_ts", "_ls_v", "_ls_p", "_ls_c", "_ls_n", "_ls_waited", "_ls_h")
 """What a row has beside the source's columns while a tick looks at it."""
