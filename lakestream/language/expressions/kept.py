@@ -177,6 +177,7 @@ _OF_A_QUERY = "ANY, SOME or ALL of a query"
 _INSTEAD: Mapping[str, str] = {
     _OF_A_QUERY: "IN (SELECT …), NOT IN (SELECT …), or a comparison with (SELECT min(…) …) or max(…)",
     "BY NAME": "the columns of both queries in the same order",
+    "DISTINCT ON": "QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1",
     "SIMILAR TO": "RLIKE, and a regular expression of Java's",
 }
 """What to write instead."""

@@ -18,6 +18,7 @@ from lakestream.errors import StatementError
 from lakestream.language.common.aggregates import number_all_groups
 from lakestream.language.common.query_clauses import said
 from lakestream.language.common.source import place_of
+from lakestream.language.expressions.checks import check_query
 from lakestream.language.expressions.parsing import conjuncts, parse_query, place_in
 from lakestream.language.model import (
     MICROS,
@@ -92,6 +93,7 @@ def create_view(reader: Reader, *, or_replace: bool = False) -> CreateStream:
     clauses = _clauses(reader, take_table_name(reader, "a view's name"))
     reader.expect("AS")
     query = reader.rest("a query")
+    check_query(_named(query))  # as it is written: it is written anew, without what Spark SQL has not
     whole = _whole(reader, clauses, query)
     if clauses.policy == "FULL":
         return CreateStream(whole, if_not_exists, or_replace)
