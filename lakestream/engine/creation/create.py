@@ -213,7 +213,13 @@ def try_stream(
     """
     if record is None:
         uuid = str(uuid4())
-        _checked(small, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
+        checked = _checked(
+            small, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default
+        )
+        info = catalog.find_table(*_output_name(definition))
+        is_new = registry.find(definition.name.database or "", definition.name.name) is None
+        if info is not None and is_new:  # a view that is made anew has its table
+            _refuse_existing(catalog, registry, definition, checked, info)
         return False
     others = _Others(registry, record.uuid)
     checked = _checked(
@@ -625,19 +631,36 @@ def _output(
     checked: _Checked,
 ) -> tuple[TableInfo, bool]:
     """Return the output table, and whether it may hold rows that are not this stream's."""
-    database = definition.output.database or definition.name.database or ""
-    info = catalog.find_table(database, definition.output.name)
+    name = _output_name(definition)
+    info = catalog.find_table(*name)
     stream, shape = checked.stream, checked.shape
     if info is None and _is_made_by_spark(definition):
         # It is there for the next try, and is not the stream's until that one registers it.
         apart.ask(
             ("output", stream.uuid, shape), lambda: create_output(catalog, stream, definition, shape, spark)
         )
-        info = catalog.find_table(database, definition.output.name)
+        info = catalog.find_table(*name)
     if info is None:
         return create_output(catalog, stream, definition, shape, spark), False
     if info.writer == stream.uuid:
         return info, False
+    _refuse_existing(catalog, registry, definition, checked, info)
+    return info, True
+
+
+def _output_name(definition: StreamDefinition) -> tuple[str, str]:
+    """Return the database and the name of a stream's output."""
+    return definition.output.database or definition.name.database or "", definition.output.name
+
+
+def _refuse_existing(
+    catalog: Catalog,
+    registry: Registry,
+    definition: StreamDefinition,
+    checked: _Checked,
+    info: TableInfo,
+) -> None:
+    """Raise StatementError where a stream cannot write into a table that is there."""
     if definition.options.view is not None:
         raise StatementError(
             "TABLE_EXISTS",
@@ -650,7 +673,6 @@ def _output(
     there = check_existing(info, checked.shape, definition, checked.group_types)
     _refuse_without_provenance(definition, info, there)
     _refuse_rows_among_others(catalog, registry, info, there)
-    return info, True
 
 
 def _is_made_by_spark(definition: StreamDefinition) -> bool:

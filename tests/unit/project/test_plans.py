@@ -123,6 +123,15 @@ def test_what_cannot_be_done_is_refused_and_leaves_the_stream(made: Project) -> 
     assert "FROM readings" in made.lake.streams()[0].sql
 
 
+def test_what_cannot_write_into_the_table_that_is_there_is_refused_by_the_plan(made: Project) -> None:
+    made.lake.sql("CREATE TABLE taken (ts TIMESTAMP, words VARCHAR(9)); CREATE TABLE named (ts TIMESTAMP)")
+    made.write("streams/taken.sql", stream("taken"))
+    view = "CREATE MATERIALIZED VIEW named AS SELECT room, count(*) AS n FROM readings GROUP BY room;"
+    made.write("streams/view.sql", view)
+    codes = {one.name: one.error.code for one in made.plan().changes if one.error is not None}
+    assert codes == {"main.taken_stream": "OUTPUT_MISMATCH", "main.named": "TABLE_EXISTS"}
+
+
 def test_a_stream_that_fails_is_skipped_by_those_that_read_it_and_others_go_on(made: Project) -> None:
     made.write("streams/bad.sql", f"-- bad\n{stream('bad', source='nothing')}")
     made.write("streams/after.sql", stream("after", "max(warmth) AS warmest", "bad"))
