@@ -97,11 +97,11 @@ class Keyed:
         hidden = self.hidden + self.settled.count(newly)
         others = among(self.recent, gids, others=True)
         aligned = new.select(self.settled.schema.names).cast(self.settled.schema)
-        recent = pa.concat_tables([others, aligned]).combine_chunks()
+        recent = pa.concat_tables([others, aligned])
         changed = each_once(np.append(self.changed, replaced))
         if max(recent.num_rows, len(changed)) > max(_MOST_APART, len(self.settled) // _PART_APART):
             return self._of(self.settled.replaced(changed, recent))
-        return Keyed(self.settled, recent, changed, hidden)
+        return Keyed(self.settled, recent.combine_chunks(), changed, hidden)
 
     def spilled(self) -> Keyed:
         """Return the rows, but for recent ones, in a file; raises OSError where the disk takes none."""

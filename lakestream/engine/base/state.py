@@ -137,7 +137,7 @@ class GroupState:
         import pyarrow as pa
 
         known = [nullable(rows) for rows in (self.rows, self.opened) if rows is not None]
-        return pa.concat_tables([kinds.empty_table(), *known], promote_options="default").combine_chunks()
+        return pa.concat_tables([kinds.empty_table(), *known], promote_options="default")
 
     def without(self, gids: Sequence[int]) -> GroupState:
         """Return the state of the other groups."""

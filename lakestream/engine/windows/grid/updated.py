@@ -58,7 +58,8 @@ def updated_of(
         count,
         kept,
         flagged,
-        summary.select(["gid", *names, "first", "newest"]),
+        # Copied: columns that Spark sends lie in one piece with all others of their batch.
+        summary.select(["gid", *names, "first", "newest"]).combine_chunks(),
         summary.schema.empty_table() if flagged is None else _late(summary),
         total(summary, "rows"),
         total(summary, "late"),
