@@ -566,7 +566,8 @@ class EventFunction:
     """A function of an event and of those before it; ``column`` is the name that its results stand under.
 
     Events are told apart by ``partition_by``; one for which ``when`` does not hold counts for nothing, but
-    has a result too. ``ignores_null``: neither does one without a value; ``offset``: how many events back.
+    has a result too. ``ignores_null``: neither does one without a value; ``offset``: how many events back;
+    ``written`` is the call as it stands in the statement.
     """
 
     name: str
@@ -576,6 +577,7 @@ class EventFunction:
     when: Fragment | None = None
     ignores_null: bool = True
     offset: int = 1
+    written: str = field(default="", compare=False)
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:

@@ -130,7 +130,9 @@ class AnalyticCalls:
         """
         if word.start not in self._found:
             call = read_call(reader, word)
-            column = self.column_of(self._function(reader, call, over_event))
+            function = self._function(reader, call, over_event)
+            text = reader.source.text[word.start : call.end]
+            column = self.column_of(replace(function, written=text))
             self.named[column] = call.name
             self._found[word.start] = column, call.end
         return self._found[word.start]

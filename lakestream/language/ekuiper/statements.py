@@ -881,17 +881,18 @@ def _changed_columns(reader: Reader, draft: Draft, query: _Query, word: Word) ->
     over_event = partial(_over_event, reader, draft, query)
     admitted = query.calls.over_events(query.where, "WHERE", over_event) if query.where else None
     prefix, null, *values = call.arguments
+    text = reader.source.text[word.start : call.end]
     ignores_null, listed, looked_at = flag(reader, call, null), [], []
     for number, value in enumerate(values):
         if is_star(value):
             raise reader.unsupported(f"{CHANGED_COLS}(*)", word=word, hint="name the columns")
         meant = query.calls.over_events(value, f"{CHANGED_COLS}()", over_event)
-        function = EventFunction("changed_col", "", (meant,), (), admitted, ignores_null)
+        function = EventFunction("changed_col", "", (meant,), (), admitted, ignores_null, written=text)
         name = f"{_prefix(reader, call, prefix)}{_name(parse_expression(value)) or f'kuiper_field_{number}'}"
         named = exp.to_identifier(name, quoted=True).sql("spark")
         listed.append(f"{query.calls.column_of(function)} AS {named}")
         looked_at.append(meant)
-    any_changed = EventFunction("had_changed", "", tuple(looked_at), (), admitted, ignores_null)
+    any_changed = EventFunction("had_changed", "", tuple(looked_at), (), admitted, ignores_null, written=text)
     query.changed[word.start] = query.calls.column_of(any_changed)
     return ", ".join(listed), call.end
 

@@ -11,6 +11,7 @@ from lakestream.language.common.source import Source
 from lakestream.language.expressions.shown import trigger_text
 from lakestream.language.model import (
     Duration,
+    EventFunction,
     EventTrigger,
     Expectation,
     Fill,
@@ -50,6 +51,7 @@ _CLAUSES = {
     "calculation": "AS",
     "notification": "NOTIFY",
     "expectations": "EXPECT",
+    "functions": "functions of events",
 }
 
 
@@ -103,7 +105,8 @@ def _shown(value: object) -> str:
         return f"{value.name}{kind} AS {laid_out(value.expression.sql)}"
     if isinstance(value, tuple):
         return ", ".join(map(_shown, value))
-    return "" if value is None else _said(value)
+    text = value.written if isinstance(value, EventFunction) else ""
+    return laid_out(text) if text else "" if value is None else _said(value)
 
 
 def _options(options: StreamOptions) -> Iterator[str]:

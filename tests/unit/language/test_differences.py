@@ -9,6 +9,7 @@ from lakestream.language.expressions.differences import differences
 from lakestream.language.model import CreateStream, StreamDefinition
 
 NEW = "CREATE STREAM s {} FROM t PARTITION BY {} {} INTO o {} AS SELECT _twstart, count(*) FROM %%trows"
+RULE = "CREATE STREAM s WITH (TIMESTAMP='ts') INTO o AS SELECT {} AS l FROM t WHERE {}"
 CLASSIC = "CREATE STREAM s {} INTO o AS SELECT _wstart, count(*) FROM t {} INTERVAL({})"
 
 
@@ -30,6 +31,18 @@ def read(text: str) -> StreamDefinition:
                 ("STREAM_OPTIONS", "EXACT | MAX_DELAY(5s)", ""),
             ],
         ),
+        (
+            RULE.format("lag(v)", "had_changed(true, v)"),
+            RULE.format("lag(v, 2)", "had_changed(true, v)"),
+            [
+                (
+                    "functions of events",
+                    "lag(v), had_changed(true, v)",
+                    "lag(v, 2), had_changed(true, v)",
+                )
+            ],
+        ),
+        (RULE.format("lag(v)", "latest(v) > 1"), RULE.format("lag( v )", "latest(v )>1"), []),
         (
             NEW.format("STATE_WINDOW(v)", "loc", "", ""),
             NEW.format("STATE_WINDOW(v) TRUE_FOR(3s)", "loc", "", "TAGS (place VARCHAR(8) AS loc)"),
