@@ -37,7 +37,7 @@ def on_cluster(cluster: Cluster, **more: str) -> dict[str, str]:
         "LAKESTREAM_PROFILE": "cluster",
         "LAKESTREAM_MASTER": cluster.master,
         # A heap is filled before it is cleared, and what the JVM has beside it is half a GiB.
-        "LAKESTREAM_DRIVER_MEMORY": "640m",
+        "LAKESTREAM_DRIVER_MEMORY": "512m",
         "LAKESTREAM_SPARK_CONF": json.dumps(conf),
         # What the profile calls small would never come to the cluster.
         "LAKESTREAM_TRANSPORT": "spark",

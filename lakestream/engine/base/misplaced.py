@@ -98,6 +98,13 @@ def _in_where(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:
     return f"{what} cannot stand in WHERE", node
 
 
+def _in_order(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:
+    inside = (node for order in tree.find_all(exp.Order) for node in order.walk())
+    node = next((node for node in inside if is_aggregate_call(node)), None)
+    said = "" if node is None else "an aggregate cannot stand in ORDER BY of rows that are not grouped"
+    return said or "an aggregate, a window function or a function of several rows stands where none can", node
+
+
 def _window_elsewhere(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:
     clauses = (exp.Where, exp.Having, exp.Group)
     windows = (window for clause in tree.find_all(*clauses) for window in clause.find_all(exp.Window))
@@ -156,6 +163,7 @@ _RULES: dict[str, Rule] = {
     "INVALID_WHERE_CONDITION": _in_where,
     "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": _window_elsewhere,
     "AMBIGUOUS_REFERENCE": _ambiguous,
+    "UNSUPPORTED_EXPR_FOR_OPERATOR": _in_order,
     "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE": _without_over,
     "NUM_COLUMNS_MISMATCH": _different_columns,
     "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN": _no_condition,

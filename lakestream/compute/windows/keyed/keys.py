@@ -672,6 +672,10 @@ def _refuse_cut(select: exp.Select) -> None:
         raise NotKeyedError("WITH within the query", "WITH before the whole query")
     if select.args.get("laterals") and _single_query(select) is not None:
         raise NotKeyedError("LATERAL VIEW of a query", OF_A_VIEW)
+    order = select.args.get("order")
+    grouped = select.args.get("group") or select.args.get("having") or any(map(_makes_one, select.selects))
+    if order is not None and not grouped and _makes_one(order):
+        raise NotKeyedError("an aggregate in ORDER BY alone")  # which Spark refuses
 
 
 def _single_query(select: exp.Select) -> exp.Expr | None:
@@ -792,6 +796,10 @@ def _is_window(node: exp.Expr) -> bool:
 def _windows(select: exp.Select) -> Iterator[exp.Window]:
     """Give the window functions of a select itself."""
     yield from (node for node in own_nodes(select) if isinstance(node, exp.Window))
+
+
+def _makes_one(node: exp.Expr) -> bool:
+    return any(map(_aggregates, node.walk()))
 
 
 def _aggregates(node: exp.Expr) -> bool:

@@ -279,12 +279,21 @@ def _of_all(select: exp.Expr | None) -> None:
 
 
 def _ordered_by(node: exp.Expr) -> None:
-    """Refuse an order by the number of no result."""
+    """Refuse an order by the number of no result, or by an aggregate of a query that has no other."""
     select = node.parent.parent if node.parent is not None else None
-    if isinstance(select, exp.Select) and isinstance(node.this, (exp.Literal, exp.Neg)):
+    if not isinstance(select, exp.Select):
+        return
+    grouped = select.args.get("group") or any(map(_has_aggregate, select.expressions))
+    if not grouped and _has_aggregate(node):
+        raise NotExactError("an order by an aggregate of rows that are not grouped")
+    if isinstance(node.this, (exp.Literal, exp.Neg)):
         is_known = _is_place(node.this) and (select.is_star or int(node.this.name) <= len(select.expressions))
         if not is_known:
             raise NotExactError("an order by the number of no result")
+
+
+def _has_aggregate(node: exp.Expr) -> bool:
+    return any(not call.find_ancestor(exp.Window) for call in node.find_all(exp.AggFunc))
 
 
 def _where_it_decides(node: exp.Expr) -> None:
