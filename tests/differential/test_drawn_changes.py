@@ -237,7 +237,8 @@ def test_spark_deletes_the_rows_that_a_query_gives(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("UPDATE t SET v = day()", "requires 1 parameters"),
+        ("UPDATE t SET v = day()", "takes 1 argument"),
+        ("UPDATE t SET v = levenshtein(s)", "levenshtein"),
         ("UPDATE t SET v = to_json(s)", "to_json"),
         ("UPDATE t SET day = hex(v)", "cannot be cast to"),
         ("DELETE FROM t WHERE initcap(s)", "WHERE takes a condition"),

@@ -228,7 +228,8 @@ def _expect(name: str, arguments: list[exp.Expr], low: int, high: int | None) ->
     if low <= len(arguments) <= (len(arguments) if high is None else high):
         return
     wanted = f"{low} or more" if high is None else str(low) if low == high else f"{low} to {high}"
-    raise StatementError("WRONG_ARGUMENTS", f"{name}() takes {wanted} arguments, not {len(arguments)}")
+    noun = "argument" if wanted == "1" else "arguments"
+    raise StatementError("WRONG_ARGUMENTS", f"{name}() takes {wanted} {noun}, not {len(arguments)}")
 
 
 def _bad(name: str, what: str, hint: str = "") -> StatementError:
