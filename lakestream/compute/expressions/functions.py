@@ -14,6 +14,7 @@ from sqlglot import exp
 from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.aggregates import is_aggregate
+from lakestream.language.common.functions import wrong_number
 from lakestream.language.common.query_clauses import SLICES, group_keys
 from lakestream.language.common.templates import made, put_in_place
 from lakestream.language.expressions.parsing import text_of
@@ -107,9 +108,8 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _expect(name: str, arguments: list[exp.Expr], low: int, high: int) -> None:
-    if not low <= len(arguments) <= high:
-        wanted = str(low) if low == high else f"{low} to {high}"
-        raise StatementError("WRONG_ARGUMENTS", f"{name}() takes {wanted} arguments, not {len(arguments)}")
+    if said := wrong_number(f"{name}()", len(arguments), low, high):
+        raise StatementError("WRONG_ARGUMENTS", said)
 
 
 def _ordered(name: str, order: RowOrder | None) -> RowOrder:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates
 from lakestream.errors import StatementError
+from lakestream.language.common.functions import wrong_number
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, group_keys
 from lakestream.language.common.templates import put_in_place
@@ -226,11 +227,8 @@ def read_call(node: exp.Anonymous, number: int, rows: Rows) -> Call:
     name = node.name.lower()
     form = FORMS[name]
     place = place_in(rows.fragment, node)
-    if not form.least <= len(node.expressions) <= form.most:
-        wanted = f"{form.least}" if form.least == form.most else f"{form.least} to {form.most}"
-        raise StatementError(
-            "WRONG_ARGUMENTS", f"{name}() takes {wanted} arguments, not {len(node.expressions)}", place=place
-        )
+    if said := wrong_number(f"{name}()", len(node.expressions), form.least, form.most):
+        raise StatementError("WRONG_ARGUMENTS", said, place=place)
     argument = node.expressions[0]
     kind = rows.types.get(argument.name.lower(), "") if isinstance(argument, exp.Column) else ""
     if kind in form.refused:

@@ -225,11 +225,22 @@ def depends_on_clock(name: str) -> StatementError:
 
 
 def _expect(name: str, arguments: list[exp.Expr], low: int, high: int | None) -> None:
-    if low <= len(arguments) <= (len(arguments) if high is None else high):
-        return
-    wanted = f"{low} or more" if high is None else str(low) if low == high else f"{low} to {high}"
-    noun = "argument" if wanted == "1" else "arguments"
-    raise StatementError("WRONG_ARGUMENTS", f"{name}() takes {wanted} {noun}, not {len(arguments)}")
+    if said := wrong_number(f"{name}()", len(arguments), low, high):
+        raise StatementError("WRONG_ARGUMENTS", said)
+
+
+def wrong_number(name: str, given: int, least: int, most: int | None) -> str:
+    """Return the sentence on a function that takes another number of arguments, empty where it takes it.
+
+    ``most`` None: any number from ``least`` on.
+
+    >>> wrong_number("irate()", 2, 1, 1)
+    'irate() takes 1 argument, not 2'
+    """
+    if least <= given <= (given if most is None else most):
+        return ""
+    wanted = f"{least} or more" if most is None else f"{least}" if least == most else f"{least} to {most}"
+    return f"{name} takes {wanted} argument{'s' * (wanted != '1')}, not {given}"
 
 
 def _bad(name: str, what: str, hint: str = "") -> StatementError:

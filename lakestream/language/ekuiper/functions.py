@@ -15,6 +15,7 @@ from sqlglot.parsers.spark import SparkParser
 
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.dialect import SparkFunctions
+from lakestream.language.common.functions import wrong_number
 from lakestream.language.common.query_clauses import TDengineParser
 from lakestream.language.expressions.parsing import parse_in, place_in
 from lakestream.language.reading.durations import read_compound
@@ -141,16 +142,8 @@ def translated(f: Fragment, zone: str | None, *, is_list: bool = False) -> Fragm
 
 
 def _check_arguments(f: Fragment, call: exp.Anonymous, rule: _Rule) -> None:
-    count = len(call.expressions)
-    if count < rule.least or (rule.most is not None and count > rule.most):
-        wanted = (
-            f"{rule.least}" if rule.most == rule.least else f"{rule.least} to {rule.most or 'any number'}"
-        )
-        raise StatementError(
-            "WRONG_ARGUMENTS",
-            f"{call.name}() takes {wanted} arguments, not {count}",
-            place=place_in(f, call),
-        )
+    if said := wrong_number(f"{call.name}()", len(call.expressions), rule.least, rule.most):
+        raise StatementError("WRONG_ARGUMENTS", said, place=place_in(f, call))
 
 
 # --- rules ---------------------------------------------------------------------------------------

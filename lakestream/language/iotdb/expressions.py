@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
+from lakestream.language.common.functions import wrong_number
 from lakestream.language.common.source import Source, place_of
 from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.iotdb.functions import AGGREGATES, CAST_TYPES, SCALARS
@@ -368,8 +369,8 @@ def _check_case(found: Expression, case: exp.Case) -> None:
 def _check_call(found: Expression, node: exp.Expr, call: str) -> None:
     function = AGGREGATES.get(call) or SCALARS[call]
     arguments, attributes = arguments_of(node)
-    if not function.least <= len(arguments) <= function.most:
-        raise found.error("ARGUMENT_COUNT", f"{call} takes {function.most} arguments, not {len(arguments)}")
+    if said := wrong_number(call, len(arguments), function.least, function.most):
+        raise found.error("ARGUMENT_COUNT", said)
     missing = [name for name in function.needs if name not in attributes]
     if missing:
         raise found.error(
