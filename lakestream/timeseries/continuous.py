@@ -31,7 +31,7 @@ from lakestream.storage.names.tree import Snapshot
 from lakestream.storage.records.definitions import QueryRecord
 from lakestream.storage.tables.table import refusals_named
 from lakestream.timeseries.large import write_large
-from lakestream.timeseries.origins import QueryOrigins, origins_of
+from lakestream.timeseries.origins import QueryOrigins, find_origins
 from lakestream.timeseries.series import blocks_into, check_targets, placements
 from lakestream.triggers.resample import Resample
 
@@ -201,7 +201,7 @@ class ContinuousQueries:
 
     def _found_origins(self, record: QueryRecord) -> QueryOrigins:
         try:
-            return origins_of(self._of(record)[0], self.reader)
+            return find_origins(self._of(record)[0], self.reader)
         except LakestreamError:
             return QueryOrigins((), ())
 

@@ -48,7 +48,7 @@ class QueryOrigins:
     writes: tuple[WrittenTable, ...]
 
 
-def origins_of(statement: CreateContinuousQuery, reader: SeriesReader) -> QueryOrigins:
+def find_origins(statement: CreateContinuousQuery, reader: SeriesReader) -> QueryOrigins:
     """Return the tables of a continuous query; reads none of their rows."""
     select, tree = statement.select, reader.tree
     try:

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.language.expressions.checks import PLACEHOLDERS
+from lakestream.language.expressions.parsing import only_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -99,10 +100,10 @@ def _in_where(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:
 
 
 def _in_order(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:
-    inside = (node for order in tree.find_all(exp.Order) for node in order.walk())
-    node = next((node for node in inside if is_aggregate_call(node)), None)
-    said = "" if node is None else "an aggregate cannot stand in ORDER BY of rows that are not grouped"
-    return said or "an aggregate, a window function or a function of several rows stands where none can", node
+    for select in tree.find_all(exp.Select):
+        for node in only_in_order(select, is_aggregate_call):
+            return "an aggregate cannot stand in ORDER BY of rows that are not grouped", node
+    return "an aggregate, a window function or a function of several rows stands where none can", None
 
 
 def _window_elsewhere(tree: exp.Expr, _parameters: Mapping[str, str]) -> Found:

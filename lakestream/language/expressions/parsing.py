@@ -30,7 +30,7 @@ from lakestream.language.names import FreeNames, name_of_text
 from lakestream.language.reading.words import Kind, read_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.tokens import Token
@@ -196,6 +196,18 @@ def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
     for node in select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query)):
         if node is not select and not isinstance(node, exp.Query):
             yield node
+
+
+def only_in_order(select: exp.Select, aggregates: Callable[[exp.Expr], bool]) -> list[exp.Expr]:
+    """Return the aggregates of a select that has them in its ORDER BY alone, which Spark refuses.
+
+    ``aggregates`` says of a node whether it is one. None of a select that is grouped, or has further ones.
+    """
+    order = select.args.get("order")
+    if order is None or select.args.get("group"):
+        return []
+    found = [node for node in own_nodes(select) if aggregates(node)]
+    return found if all(node.find_ancestor(exp.Order) is order for node in found) else []
 
 
 def place_in(f: Fragment, node: exp.Expr) -> Place:

@@ -124,9 +124,10 @@ def _databases(statement: model.Statement, current: str) -> set[str]:
 
     What tells of all tells a token of its own; tables of a query are looked at where they are read.
     """
-    if isinstance(statement, (model.Query, model.ShowDatabases, model.ShowStreams)):
-        named = statement.database if isinstance(statement, model.ShowStreams) else None
-        return set() if named is None else {named}
+    if isinstance(statement, (model.Query, model.ShowDatabases)):
+        return set()
+    if isinstance(statement, model.ShowStreams):
+        return set() if statement.database is None else {statement.database}
     if isinstance(statement, (model.CreateDatabase, model.DropDatabase)):
         return {statement.name}
     if isinstance(statement, model.ShowTables):

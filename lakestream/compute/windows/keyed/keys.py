@@ -41,7 +41,7 @@ from lakestream.compute.windows.stars import (
     star_of,
 )
 from lakestream.language.common.aggregates import number_all_groups
-from lakestream.language.expressions.parsing import own_nodes
+from lakestream.language.expressions.parsing import only_in_order, own_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -672,10 +672,8 @@ def _refuse_cut(select: exp.Select) -> None:
         raise NotKeyedError("WITH within the query", "WITH before the whole query")
     if select.args.get("laterals") and _single_query(select) is not None:
         raise NotKeyedError("LATERAL VIEW of a query", OF_A_VIEW)
-    order = select.args.get("order")
-    grouped = select.args.get("group") or select.args.get("having") or any(map(_makes_one, select.selects))
-    if order is not None and not grouped and _makes_one(order):
-        raise NotKeyedError("an aggregate in ORDER BY alone")  # which Spark refuses
+    if only_in_order(select, _aggregates):
+        raise NotKeyedError("an aggregate in ORDER BY alone")
 
 
 def _single_query(select: exp.Select) -> exp.Expr | None:
@@ -796,10 +794,6 @@ def _is_window(node: exp.Expr) -> bool:
 def _windows(select: exp.Select) -> Iterator[exp.Window]:
     """Give the window functions of a select itself."""
     yield from (node for node in own_nodes(select) if isinstance(node, exp.Window))
-
-
-def _makes_one(node: exp.Expr) -> bool:
-    return any(map(_aggregates, node.walk()))
 
 
 def _aggregates(node: exp.Expr) -> bool:

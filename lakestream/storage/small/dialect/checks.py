@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
 
-from lakestream.language.expressions.parsing import is_star_over_shared
+from lakestream.language.expressions.parsing import is_star_over_shared, only_in_order
 from lakestream.storage.small.dialect.casts import is_decimal
 from lakestream.storage.small.dialect.durations import is_shift
 from lakestream.storage.small.dialect.known import FIELDS, FORM, KNOWN, MACROS, TAKEN, UNITS
@@ -283,8 +283,7 @@ def _ordered_by(node: exp.Expr) -> None:
     select = node.parent.parent if node.parent is not None else None
     if not isinstance(select, exp.Select):
         return
-    grouped = select.args.get("group") or any(map(_has_aggregate, select.expressions))
-    if not grouped and _has_aggregate(node):
+    if only_in_order(select, _is_aggregate):
         raise NotExactError("an order by an aggregate of rows that are not grouped")
     if isinstance(node.this, (exp.Literal, exp.Neg)):
         is_known = _is_place(node.this) and (select.is_star or int(node.this.name) <= len(select.expressions))
@@ -292,8 +291,8 @@ def _ordered_by(node: exp.Expr) -> None:
             raise NotExactError("an order by the number of no result")
 
 
-def _has_aggregate(node: exp.Expr) -> bool:
-    return any(not call.find_ancestor(exp.Window) for call in node.find_all(exp.AggFunc))
+def _is_aggregate(node: exp.Expr) -> bool:
+    return isinstance(node, exp.AggFunc) and not node.find_ancestor(exp.Window)
 
 
 def _where_it_decides(node: exp.Expr) -> None:
