@@ -973,6 +973,13 @@ class ExplainStream:
 
 
 @dataclass(frozen=True)
+class ExplainQuery:
+    """``EXPLAIN`` and a query: who computes it, and what it reads."""
+
+    query: Fragment
+
+
+@dataclass(frozen=True)
 class Query:
     """Any other SELECT (or WITH … SELECT, VALUES): Spark SQL over the lake's tables."""
 
@@ -1013,5 +1020,6 @@ Statement = (
     | RecalculateStream
     | VerifyStream
     | ExplainStream
+    | ExplainQuery
     | Query
 )

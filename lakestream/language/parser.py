@@ -11,9 +11,9 @@ from lakestream.language.common.source import Source
 from lakestream.language.ekuiper.statements import window_called
 from lakestream.language.expressions.checks import check_query
 from lakestream.language.iotdb.heads import is_iotdb
-from lakestream.language.model import Query
+from lakestream.language.model import ExplainQuery, Query
 from lakestream.language.reading.reader import Reader
-from lakestream.language.reading.words import Kind, read_words, split_words
+from lakestream.language.reading.words import Kind, Word, read_words, split_words
 from lakestream.language.tdengine import tables, views
 from lakestream.language.tdengine.foreign import foreign_query, foreign_statement
 
@@ -107,11 +107,15 @@ def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
         from lakestream.language.iotdb.statements import read_one
 
         return read_one(reader.source, number)
+    is_explained = reader.sees("EXPLAIN") and _begins_query(reader.peek(1), reader.peek(2))
+    if is_explained:
+        reader.take()
     _refuse_rules(reader)
     if error := foreign_query(reader):
         raise error
-    if any(reader.sees(word) for word in _QUERIES) or reader.sees_symbol("("):
-        return Query(check_query(reader.rest("a query")))
+    if is_explained or _begins_query(reader.peek(), reader.peek()):
+        query = check_query(reader.rest("a query"))
+        return ExplainQuery(query) if is_explained else Query(query)
     if error := foreign_statement(reader):
         raise error
     for words, read in _STATEMENTS.items():
@@ -120,6 +124,12 @@ def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
             reader.expect_end()
             return statement
     raise _unknown(reader)
+
+
+def _begins_query(word: Word, behind: Word) -> bool:
+    """Return whether a query begins with a word, or in brackets with the one behind it."""
+    first = behind if word.is_symbol("(") else word
+    return first.is_symbol("(") or any(first.is_word(one) for one in _QUERIES)
 
 
 def _unknown(reader: Reader) -> StatementError:

@@ -257,6 +257,7 @@ class Statements:
             model.Query: self.selects.query,
             model.VerifyStream: self._verify_stream,
             model.ExplainStream: self._explain_stream,
+            model.ExplainQuery: self.selects.explain,
         }
 
     @cached_property

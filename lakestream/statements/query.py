@@ -27,6 +27,7 @@ from lakestream.storage.rows.views import view_of
 from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
 from lakestream.storage.sessions.session import check_error
 from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.session import SmallSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,37 +71,45 @@ class Reader:
         Raises StatementError TABLE_NOT_FOUND, VERSION_NOT_FOUND, those of TDengine's clauses, or
         QUERY_INVALID with what Spark says of it.
         """
-        names = Names(self.catalog, self.database, zone=self.zone)
-        known: dict[str, DataFrame] = {}
-        columns: dict[tuple[str, str], set[str]] = {}
-
-        def resolve(database: str | None, name: str, version: AsOf | None) -> Relation:
-            found = relation(database, name, version)
-            columns.setdefault(((database or "").lower(), name.lower()), set()).update(found.columns)
-            return found
-
-        def relation(database: str | None, name: str, version: AsOf | None) -> Relation:
-            if (database or "").lower() != INFORMATION_SCHEMA:
-                return names.relation(database, name, version)
-            if version is not None:
-                raise NotSupportedError(f"a version of {INFORMATION_SCHEMA}")
-            key = f"{INFORMATION_SCHEMA}.{name.lower()}"
-            frame = known.setdefault(key, self.system(self.spark, name))
-            return Relation(key, tuple(frame.columns), "")
-
-        query: Calculation | None = None
+        named, query = _Named(self), None
         try:
-            query = compile_query(fragment, resolve, self.zone, now_us=self.now_us, views=_VIEWS)
+            query = self._compiled(fragment, named)
             for read in query.reads:
-                frame = known.get(read.relation.key)
+                frame = named.system.get(read.relation.key)
                 if frame is None:
-                    frame = self._rows(names.tables[read.relation.key], read.relation)
+                    frame = self._rows(named.tables[read.relation.key], read.relation)
                 view_of(frame, read.view)
             return self._analysed(fragment, query)
         except (StatementError, NotExactError):
             # What is misspelt comes first; Spark would say it too, which takes seconds to start.
-            self._refuse_unknown(fragment, query, columns)
+            self._refuse_unknown(fragment, query, named.columns)
             raise
+
+    def explained(self, fragment: Fragment) -> list[tuple[str, str]]:
+        """Return (stage, what) of a query: what is read, and the SQL of Spark that it is.
+
+        Raises what :meth:`frame` raises of names.
+        """
+        named, query = _Named(self), None
+        try:
+            query = self._compiled(fragment, named)
+        finally:
+            self._refuse_unknown(fragment, query, named.columns)
+        read = sorted({self._said(named, one.relation) for one in query.reads})
+        return [*(("read", said) for said in read), ("query", query.query.sql("spark"))]
+
+    def _said(self, named: _Named, relation: Relation) -> str:
+        """Say which version of a table is read, and how large it is."""
+        if relation.key in named.system:
+            return relation.key
+        info = named.tables[relation.key]
+        table = self.catalog.handles.latest(info.path)
+        version = table.version if relation.version is None else relation.version
+        size = table_size(table, version)
+        return f"{info.full_name}, version {version} (rows: {size.rows:,}, bytes: {size.bytes:,})"
+
+    def _compiled(self, fragment: Fragment, named: _Named) -> Calculation:
+        return compile_query(fragment, named.relation, self.zone, now_us=self.now_us, views=_VIEWS)
 
     def _refuse_unknown(
         self, fragment: Fragment, query: Calculation | None, columns: Mapping[tuple[str, str], set[str]]
@@ -139,6 +148,32 @@ class Reader:
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
         refuse_plan(frame, sql)
         return frame
+
+
+class _Named:
+    """The tables that a query names, with their columns, as they are found."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._names = Names(reader.catalog, reader.database, zone=reader.zone)
+        self.tables = self._names.tables
+        self.system: dict[str, DataFrame] = {}
+        self.columns: dict[tuple[str, str], set[str]] = {}
+
+    def relation(self, database: str | None, name: str, version: AsOf | None) -> Relation:
+        """Return what a query sees under a name; raises as :meth:`Names.relation`."""
+        found = self._found(database, name, version)
+        self.columns.setdefault(((database or "").lower(), name.lower()), set()).update(found.columns)
+        return found
+
+    def _found(self, database: str | None, name: str, version: AsOf | None) -> Relation:
+        if (database or "").lower() != INFORMATION_SCHEMA:
+            return self._names.relation(database, name, version)
+        if version is not None:
+            raise NotSupportedError(f"a version of {INFORMATION_SCHEMA}")
+        key = f"{INFORMATION_SCHEMA}.{name.lower()}"
+        frame = self.system.setdefault(key, self._reader.system(self._reader.spark, name))
+        return Relation(key, tuple(frame.columns), "")
 
 
 def _limit(query: exp.Query, most: int) -> None:
@@ -281,4 +316,6 @@ def table_frame(
     if capabilities(table).arrow_reads and table_size(table, version).bytes <= small_bytes:
         transport = ArrowTransport(spark, catalog.handles)
         return transport.rows(info.path, version, columns, info.time_column, [(None, None)])
+    if isinstance(spark, SmallSession):
+        raise NotExactError(f"{info.name} is larger than small_bytes, or Spark alone reads it", always=False)
     return read_spark(spark, table, version, columns=columns)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.language import model
+    from lakestream.statements.query import Reader
     from lakestream.statements.workspace import Workspace
 
 
@@ -44,6 +45,21 @@ class SelectStatements:
 
         self.at.spark.check()
         return self.at.small.ask(ask)
+
+    def explain(self, statement: model.ExplainQuery) -> Result:
+        """EXPLAIN of a query: who computes it, where that does not depend on its rows, and what is read."""
+        said: list[tuple[str, str]] = []
+
+        def ask(spark: SparkSession) -> None:
+            said[:] = self._reader(spark, 0).explained(statement.query)
+            self._reader(spark, 0).frame(statement.query)
+
+        self.at.spark.check()
+        why = self.at.small.why_spark(ask, small=True)
+        if not said:
+            self.at.small.ask(ask)
+        who = "DuckDB, in this process" if why is None else f"Spark: {why}"
+        return Result(("stage", "what"), [("computed by", who), *said])
 
     def create_table(self, statement: model.CreateTableAs) -> Result:
         """CREATE TABLE … AS SELECT; nobody waits for the query. What is not filled is not made."""
@@ -92,6 +108,9 @@ class SelectStatements:
         return computed(self._query_frame(spark, fragment, limit), fragment).slice(0, limit)
 
     def _query_frame(self, spark: SparkSession, fragment: model.Fragment, limit: int | None) -> DataFrame:
+        return self._reader(spark, limit).frame(fragment)
+
+    def _reader(self, spark: SparkSession, limit: int | None) -> Reader:
         from lakestream.engine.base.instants import to_micros
         from lakestream.statements.query import Reader
 
@@ -105,7 +124,7 @@ class SelectStatements:
             self._system_frame,
             self.at.small.brings_functions,
             limit,
-        ).frame(fragment)
+        )
 
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from lakestream.engine.reading.apart import Apart
 from lakestream.engine.reading.transport import ARROW, DUCKDB
-from lakestream.errors import LakestreamError
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
 
@@ -78,7 +77,10 @@ class SmallPath:
     def why_spark(
         self, question: Callable[[SparkSession], T], *, small: bool, many: bool = False
     ) -> str | None:
-        """Return why Spark would be asked a question, None where a session answers it."""
+        """Return why Spark would be asked a question, None where a session answers it.
+
+        Raises what an answer is that Spark would give too.
+        """
         if not self.is_on:
             return "small_path is spark"
         if not small:
@@ -87,8 +89,6 @@ class SmallPath:
             self._answered(question, many=many)
         except NotExactError as why:
             return str(why)
-        except LakestreamError:
-            pass  # an answer, which Spark would give too
         return None
 
     def interrupt(self) -> None:

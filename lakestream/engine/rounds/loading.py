@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.family import UNLIMITED
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.engine.windows.once.rebuilding import rebuild_plan
-from lakestream.errors import StorageError, StreamError
+from lakestream.errors import LakestreamError, StorageError, StreamError
 from lakestream.storage.delta import capabilities
 from lakestream.storage.records.registry import Corrected, Progress, Totals
 
@@ -253,11 +254,13 @@ class Loader:
         small, many = self.services.small, plan.transport == DUCKDB
         # Of many rows none is looked at: what they are is known by their types.
         rehearsed = replace(plan, upto=plan.after) if many else plan
-        why = small.why_spark(
-            lambda session: self._tick(session, runtime, rehearsed, runtime.state).rehearse(),
-            small=self._is_small(runtime, plan),
-            many=many,
-        )
+        why = None
+        with suppress(LakestreamError):  # an answer
+            why = small.why_spark(
+                lambda session: self._tick(session, runtime, rehearsed, runtime.state).rehearse(),
+                small=self._is_small(runtime, plan),
+                many=many,
+            )
         if why is not None:
             return f"Spark: {why}"
         return f"DuckDB, in this process{f', by {small.larger.room.threads} threads' if many else ''}"

@@ -143,7 +143,7 @@ _VERBS: dict[str, str] = {
     **dict.fromkeys(("COPY", "LOAD"), "any program that writes Delta, or lake.insert() with an Arrow table"),
     **dict.fromkeys(("MERGE", "REPLACE"), "INSERT replaces rows by their key"),
     **dict.fromkeys(("OPTIMIZE", "VACUUM"), "`lakestream maintain`, or `serve`, does so"),
-    "EXPLAIN": "EXPLAIN STREAM, or MATERIALIZED VIEW",
+    "EXPLAIN": "EXPLAIN STREAM, MATERIALIZED VIEW, or a query",
     "KILL": "KILL QUERY, of those that SHOW QUERIES lists",
     "REFRESH": "REFRESH MATERIALIZED VIEW",
     "RESTORE": "`lakestream restore` makes a lake of a backup",

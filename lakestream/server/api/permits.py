@@ -36,6 +36,7 @@ _READING = (
     model.Query,
     model.VerifyStream,
     model.ExplainStream,
+    model.ExplainQuery,
 )
 _ABOUT_QUERIES = re.compile(r"\s*(?:show\s+queries|(kill\s+query))\b", re.IGNORECASE)
 _FOR_ADMINS = (model.CreateDatabase, model.DropDatabase, CreateTrigger, DropTrigger)
@@ -124,7 +125,7 @@ def _databases(statement: model.Statement, current: str) -> set[str]:
 
     What tells of all tells a token of its own; tables of a query are looked at where they are read.
     """
-    if isinstance(statement, (model.Query, model.ShowDatabases)):
+    if isinstance(statement, (model.Query, model.ExplainQuery, model.ShowDatabases)):
         return set()
     if isinstance(statement, model.ShowStreams):
         return set() if statement.database is None else {statement.database}

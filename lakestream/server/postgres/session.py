@@ -71,6 +71,7 @@ _WITH_ROWS = (
     model.ShowProperties,
     model.VerifyStream,
     model.ExplainStream,
+    model.ExplainQuery,
 )
 _NOTHING_TO_DO = re.compile(r"(unlisten|savepoint|release)\b", re.IGNORECASE)
 """What is about a session's state where a lake has none."""
