@@ -14,11 +14,13 @@ from random import Random
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from lakestream import Lake, Settings
-from tests.properties.followed import TABLES, World, in_order, run_histories, step
+from lakestream import Settings
+from tests.properties.followed import TABLES, Reopened, World, in_order, run_histories, some, step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from lakestream import Lake
 
 
 @dataclass(frozen=True)
@@ -160,19 +162,21 @@ def differences_of(seed: str, views: Mapping[str, Form], steps: int, *, crashes:
     """Run one history of views by their names, as :func:`differences`."""
     random = Random(seed)
     world, folder = World(random), mkdtemp(prefix="views-")
-    settings = Settings(checkpoint_ticks=2)
     try:
-        with Lake(folder, settings=settings) as lake:
-            lake.sql(TABLES)
-            for _ in range(random.randint(0, 3)):
-                lake.sql(world.statement())
-            for name, form in views.items():
-                lake.sql(f"CREATE MATERIALIZED VIEW {name}_v AS {form.query}")
-        for _ in range(steps):
-            step(folder, world, crashes)
-        with Lake(folder, settings=settings) as lake:
-            lake.run()
-            return [found for name, form in views.items() if (found := _compared(lake, world, name, form))]
+        with Reopened(folder, Settings(checkpoint_ticks=2), random) as lakes:
+            with lakes.process() as lake:
+                lake.sql(TABLES)
+                for _ in range(random.randint(0, 3)):
+                    lake.sql(world.statement())
+                for name, form in views.items():
+                    lake.sql(f"CREATE MATERIALIZED VIEW {name}_v AS {form.query}")
+            for _ in range(steps):
+                step(lakes, world, crashes)
+            with lakes.process() as lake:
+                lake.run()
+                return [
+                    found for name, form in views.items() if (found := _compared(lake, world, name, form))
+                ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -186,12 +190,18 @@ def _compared(lake: Lake, world: World, name: str, form: Form) -> str:
     return f"{name}: {form.query} {failed} {world.rows}\n  found    {found}\n  expected {expected}"
 
 
+def _some(seed: str) -> list[str]:
+    """Draw a few of the views; the one over another has that before it."""
+    drawn = some(seed, [name for name in VIEWS if name != "tumbling"], 4)
+    return ["tumbling", *drawn]
+
+
 def main() -> int:
     """Run histories of materialized views."""
     return run_histories(
         "python -m tests.properties.views",
         "let Spark say the types of results",
-        lambda seed, _: differences(seed, (*VIEWS,), steps=4),
+        lambda seed, _: differences(seed, _some(seed), steps=4),
     )
 
 

@@ -35,7 +35,7 @@ from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError, StreamError
 from lakestream.language.folders import UNTOLD
-from tests.properties.followed import POINTS, START, plain, run_histories
+from tests.properties.followed import POINTS, START, Reopened, plain, run_histories
 from tests.properties.shapes import SHAPES, SPARK_SHAPES, draw
 
 if TYPE_CHECKING:
@@ -656,28 +656,34 @@ class History:
         made = dict[int, View]()
         try:
             world.make()
-            with Lake(f"{folder}/lake", settings=world.settings) as lake:
-                world.create(lake)
-                for number in range(self.views):
-                    view = drawing.view()
-                    try:
-                        with suppress(NotOursError):
-                            self._create(lake, world, made, number, view)
-                            made[number] = view
-                    except LakestreamError as error:
-                        self.seen[f"refused {str(error)[:150]} :: {view.query}"] += 1
-                    if number not in made:
-                        drawing.views[number] = View("", ())
-            for _ in range(self.steps):
-                self._step(world, folder)
-            with Lake(f"{folder}/lake", settings=world.settings) as lake:
-                for _ in range(1 + self.views):
-                    lake.run()
-                    if not _begun_anew(lake):
-                        break
-                return self._compared(lake, world, made)
+            with Reopened(f"{folder}/lake", world.settings, random) as lakes:
+                with lakes.process() as lake:
+                    self._begin(lake, world, drawing, made)
+                for _ in range(self.steps):
+                    self._step(world, lakes)
+                with lakes.process() as lake:
+                    for _ in range(1 + self.views):
+                        lake.run()
+                        if not _begun_anew(lake):
+                            break
+                    return self._compared(lake, world, made)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _begin(self, lake: Lake, world: World, drawing: Drawing, made: dict[int, View]) -> None:
+        """Make the tables known, and the views."""
+        world.create(lake)
+        for number in range(self.views):
+            view = drawing.view()
+            try:
+                with suppress(NotOursError):
+                    self._create(lake, world, made, number, view)
+                    made[number] = view
+            except LakestreamError as error:
+                told = "asks Spark" if error.code == "JAVA_MISSING" else f"refused {str(error)[:150]}"
+                self.seen[f"{told} :: {view.query}"] += 1
+            if number not in made:
+                drawing.views[number] = View("", ())
 
     def _create(self, lake: Lake, world: World, made: Iterable[int], number: int, view: View) -> None:
         """Create a view, where DuckDB takes its query too."""
@@ -697,10 +703,10 @@ class History:
         if how[0].startswith("as a whole"):
             self.seen[f"why {how[0]}"] += 1
 
-    def _step(self, world: World, folder: str) -> None:
+    def _step(self, world: World, lakes: Reopened) -> None:
         for _ in range(world.random.randint(1, 3)):
             world.change()
-        with Lake(f"{folder}/lake", settings=world.settings) as lake:
+        with suppress(SimulatedCrash), lakes.process() as lake:
             views = [stream.name for stream in lake.streams() if stream.name.rpartition(".")[2] != "s"]
             if views and world.random.random() < 0.2:
                 with suppress(StreamError):  # a table was made again: it begins anew in the end
@@ -708,12 +714,14 @@ class History:
             if world.random.random() >= self.crashes:
                 lake.run()
                 return
-            point = world.random.choice(POINTS)
-            with suppress(SimulatedCrash), crash_at(point, world.random.randint(1, 6)):
+            with crash_at(world.random.choice(POINTS), world.random.randint(1, 6)):
                 lake.run()
 
     def _compared(self, lake: Lake, world: World, made: dict[int, View]) -> list[str]:
         failed = [f"{one.name}: {one.last_error}" for one in lake.streams() if one.last_error]
+        if any("JAVA_MISSING" in error for error in failed):
+            self.seen["ended where Spark is asked"] += 1
+            return []
         found = [f"{self.seed} {world.kind} {error}" for error in failed]
         with world.database() as database:
             if world.stream:
