@@ -42,6 +42,10 @@ _OF_CLAUSES = frozenset(
 )
 
 
+_WINDOWS = ("window", "session_window")
+"""The functions whose windows have their name where a query groups by them."""
+
+
 @dataclass(frozen=True)
 class Unknown:
     """A column that nothing has (``kind``) or a function that there is not, and the names that there are."""
@@ -223,8 +227,10 @@ def _around(scope: Scope, *, hides: bool) -> Iterator[Scope]:
 
 
 def _aliases(scope: Scope) -> list[str]:
-    """Return the names that results are given, which Spark takes in most places of the same query."""
+    """Return the names that results and windows have, which Spark takes in most places of the same query."""
     node = scope.expression
     items = node.selects if isinstance(node, exp.Select) else []
     named = [item.alias for item in items if isinstance(item, exp.Alias)]
+    calls = (call.name.lower() for call in node.find_all(exp.Anonymous))
+    named += [name for name in calls if name in _WINDOWS]
     return named + [one.name for item in items if isinstance(item, exp.Aliases) for one in item.aliases]

@@ -80,13 +80,16 @@ def analyse(small: SmallPath, stream: Stream) -> tuple[Stream, list[str], list[s
         _refuse_calls(spark, stream)
         return analysed
 
+    def refuse_unknown_names() -> None:
+        _refuse_unknown(stream, functions=not small.brings_functions())
+
     is_sure = stream.way in _SURE or _is_of_windows(stream)
     is_small = is_sure and _is_plain(stream)
-    if not is_small:
-        _refuse_unknown(stream, functions=not small.brings_functions())
     # Whose stream it is makes no difference.
     about = ("analyse", replace(stream, uuid=""))
-    analysed, result_types, group_types = small.ask(found, small=is_small, about=about)
+    analysed, result_types, group_types = small.ask(
+        found, small=is_small, about=about, before_spark=refuse_unknown_names
+    )
     return replace(analysed, uuid=stream.uuid), result_types, group_types
 
 

@@ -56,22 +56,23 @@ class SmallPath:
         small: bool = True,
         many: bool = False,
         about: object = None,
+        before_spark: Callable[[], None] = lambda: None,
     ) -> T:
         """Return the answer to a question of a session.
 
         ``key`` names questions that are put in the same SQL; ``small``: what they are about fits in here;
         ``many``: with all of its threads. What was refused about many rows once is left to Spark from then
         on: that shows when most of the work is done. ``about`` is all that Spark's answer depends on, where
-        it may be asked apart.
+        it may be asked apart; ``before_spark`` refuses what shows without it.
         """
-        if not (self.is_on and small) or (key, many) in self.refused or (key, False) in self.refused:
-            return self._of_spark(question, about)
-        try:
-            return self._answered(question, many=many)
-        except NotExactError as why:
-            _log.debug("Spark is asked: %s", why)
-            if key is not None and (why.always or many):
-                self.refused[key, many] = str(why)
+        if self.is_on and small and not {(key, many), (key, False)} & self.refused.keys():
+            try:
+                return self._answered(question, many=many)
+            except NotExactError as why:
+                _log.debug("Spark is asked: %s", why)
+                if key is not None and (why.always or many):
+                    self.refused[key, many] = str(why)
+        before_spark()
         return self._of_spark(question, about)
 
     def why_spark(

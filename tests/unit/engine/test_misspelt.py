@@ -95,6 +95,18 @@ NAMES = {
     "AS SELECT _twstart, count(*) AS n FROM %%trows": ("no function ab", "abs"),
     "CREATE STREAM n INTERVAL(1m) SLIDING(1m) FROM meters INTO no EXPECT e CHECK ([ab](n) > 1) "
     "ON VIOLATION WARN AS SELECT _twstart, count(*) AS n FROM %%trows": ("no function ab", "abs"),
+    "CREATE MATERIALIZED VIEW n AS SELECT [mm].amps FROM meters m": ("no column mm.amps", "m.amps"),
+    "CREATE MATERIALIZED VIEW n AS SELECT m.site FROM meters m JOIN sites s ON s.site = [n].site": (
+        "no column n.site",
+        "m.site",
+    ),
+    "CREATE MATERIALIZED VIEW n AS SELECT window.start AS at, sum(amps) AS n FROM meters "
+    "GROUP BY window([tss], '1 minute')": ("no column tss", "ts"),
+    "CREATE STREAM n INTERVAL(1m) SLIDING(1m) FROM meters INTO no "
+    "AS SELECT [mm].amps AS n FROM meters m WHERE m.ts >= _twstart AND m.ts < _twend": (
+        "no column mm.amps",
+        "m.amps",
+    ),
     "CREATE STREAM n INTERVAL(1m) SLIDING(1m) FROM meters INTO no "
     "AS SELECT [_twstrat], count(*) AS n FROM %%trows": ("no column _twstrat", "_twstart"),
 }
