@@ -196,6 +196,7 @@ def states(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 MILLISECOND = 0.001
+FOREVER = float("inf")
 
 
 def pieces_of_states(trigger: State, rows: Sequence[Row], known: float | None) -> list[Piece]:
@@ -322,6 +323,8 @@ class Timeline:
     """Windows among those shown that give nothing."""
     opened: float | None = None
     """Where what is open begins; None before the first row."""
+    known: list[Row] = field(default_factory=list)
+    """The group's rows before the commit."""
 
     @property
     def mark(self) -> int | None:
@@ -334,7 +337,8 @@ class Timeline:
         if isinstance(stream.trigger, Count) and not stream.classic:
             self.keep_counted([*touched.replaced, *touched.deleted])
         came = [change for change in touched.came if not self.has_expired(change.new)]
-        self.ignored |= {key_of(change.new) for change in touched.came if change not in came and change.new}
+        expired = {key_of(change.new) for change in touched.came if change not in came and change.new}
+        self.ignored |= expired
         self.ignored -= {key_of(change.new) for change in came if change.new}
         late = [change for change in came if change.new and mark is not None and change.new["ts"] <= mark]
         again = [
@@ -356,7 +360,8 @@ class Timeline:
         if stream.is_by_time:
             self.by_time(rows, [*fresh, *self.opening(left)], again)
         else:
-            self.by_rows(rows, left, again)
+            self.by_rows(rows, left, again, expired)
+        self.known = rows
 
     def keep_counted(self, gone: list[Row]) -> None:
         """Keep the rows that were counted: where no change is followed, a window goes on by them."""
@@ -403,11 +408,11 @@ class Timeline:
 
     # windows that are cut by rows
 
-    def by_rows(self, rows: list[Row], left: list[Row], again: list[int]) -> None:
+    def by_rows(self, rows: list[Row], left: list[Row], again: list[int], expired: set[Key]) -> None:
         """Cut what is open, and cut anew where changes that are followed touch."""
         self.leave(rows, left)
         if again:
-            self.cut_again(rows, again)
+            self.cut_again(rows, again, expired)
         evaluated = self.evaluated(rows)
         going_on = [row for row in evaluated if self.opened is None or row["ts"] >= self.opened]
         pieces = cut(self.stream.trigger, going_on, self.opened)
@@ -465,25 +470,35 @@ class Timeline:
         if open_from and any(key in before for key in before - self.ignored):
             self.opened = min(open_from[0], open_from[0] if self.opened is None else self.opened)
 
-    def cut_again(self, rows: list[Row], again: list[int]) -> None:
-        """Cut the windows anew that changes fall into, or that are cut otherwise because of them."""
-        mark = self.mark
-        everything = [row for row in rows if mark is not None and row["ts"] <= mark]
-        found = cut(self.stream.trigger, everything)
-        now, was = {piece.span for piece in found}, set(self.shown)
+    def cut_again(self, rows: list[Row], again: list[int], expired: set[Key]) -> None:
+        """Cut the windows anew that changes fall into, or that are cut otherwise because of them.
+
+        That is from the last window on that ends before them. What is cut otherwise is told by the source's
+        rows before the commit and behind it, but for what has ``expired`` of this: what was left out earlier
+        makes no difference now. What had expired when it came does not cut what was open.
+        """
+        told = [span[0] for span in self.shown if span[1] < min(again) and span not in self.silent]
+        since = max(told, default=None)
+        was = set(self.shown)
         if self.opened is not None and self.before is not None and self.opened <= self.before:
-            was.add((self.opened, self.before))
-        # One whose end a change took away is open again.
-        reopened = {piece.span[0] for piece in found if not piece.closed}
-        region: set[Span] = {(ts, ts) for ts in again} | {s for s in self.shown if s[0] in reopened}
-        moved = now ^ was
-        while more := {
-            s
-            for s in (now | was) - region
-            if any(overlap(s, o) or (s in moved and touch(s, o)) for o in region)
-        }:
+            was.add((self.opened, FOREVER))
+        ahead = {key for key in self.ignored if self.opened is not None and key[1] >= self.opened}
+        there = [row for row in rows if key_of(row) not in ahead]
+        known = [row for row in self.known if key_of(row) not in ahead]
+        counting = [row for row in there if key_of(row) not in expired]
+        now = self.spans_of(there, self.mark, since)
+        moved = self.spans_of(known, self.before, since) ^ self.spans_of(counting, self.mark, since)
+        if isinstance(self.stream.trigger, Count):
+            moved = set()
+        region: set[Span] = {(ts, ts) for ts in again} | moved
+        while more := {s for s in (now | was) - region if any(overlap(s, o) for o in region)}:
             region |= more
-        self.ignored -= {key_of(row) for row in everything if any(s[0] <= row["ts"] <= s[1] for s in region)}
+        opened = self.opened
+        self.ignored -= {
+            key_of(row)
+            for row in rows
+            if any(s[0] <= row["ts"] <= s[1] for s in region) and (opened is None or row["ts"] < opened)
+        }
         self.counted = {
             key: row
             for key, row in self.counted.items()
@@ -491,16 +506,29 @@ class Timeline:
         }
         for span in [span for span in self.shown if span in region]:
             del self.shown[span]
-        pieces = cut(self.stream.trigger, self.evaluated(rows))
+        evaluated = [row for row in there if self.mark is not None and row["ts"] <= self.mark]
+        evaluated = [row for row in evaluated if since is None or row["ts"] >= since]
+        if isinstance(self.stream.trigger, Count):
+            evaluated, since = self.evaluated(rows), None
+        pieces = cut(self.stream.trigger, evaluated, since)
         for piece in pieces:
-            if piece.closed and piece.span in region:
+            if piece.closed and any(overlap(piece.span, s) for s in region):
                 self.show(piece, rows)
-        still = [piece.span[0] for piece in pieces if not piece.closed and piece.span in region]
+        opening = [(piece.span[0], FOREVER) for piece in pieces if not piece.closed]
+        still = [span[0] for span in opening if any(overlap(span, s) for s in region)]
         if still:
             self.opened = still[0]
         elif self.opened is not None and any(s[1] >= self.opened for s in region):
             last = max((span[1] for span in self.shown), default=None)
             self.opened = None if last is None else last + MILLISECOND
+
+    def spans_of(self, rows: list[Row], mark: int | None, since: float | None) -> set[Span]:
+        """Return the windows of all rows there are up to a mark; one that is open goes on for ever."""
+        there = [
+            r for r in rows if mark is not None and r["ts"] <= mark and (since is None or r["ts"] >= since)
+        ]
+        pieces = cut(self.stream.trigger, there, since)
+        return {piece.span if piece.closed else (piece.span[0], FOREVER) for piece in pieces}
 
     # windows that are open
 

@@ -152,7 +152,10 @@ class Relations:
             versions = not self.stream.follows_source and plan.upto - plan.after > 1
             kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
             self.added = kept.here
-            changed = kept.frame if kept.here is None else self._counted(kept.here)
+            changed = kept.frame
+            if kept.here is not None:  # each counts once
+                counted = kept.here.append_column("_ls_sign", constant(1, kept.here.num_rows))
+                changed = ArrowTransport(self.spark, self.tables).frame(counted)
         else:
             view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
             changed = self.spark.sql(net_sql(self.stream, _RAW, plan.upto, columns))
@@ -165,11 +168,6 @@ class Relations:
         if taken is not changed:
             self.added = None
         view_of(taken, CHANGED)
-
-    def _counted(self, rows: pa.Table) -> DataFrame:
-        """Return Arrow rows of which each counts once."""
-        counted = rows.append_column("_ls_sign", constant(1, rows.num_rows))
-        return ArrowTransport(self.spark, self.tables).frame(counted)
 
     def _without_untaken(self, changed: DataFrame) -> DataFrame:
         """Return the changes without rows that were there at creation and are not the stream's.
@@ -268,6 +266,14 @@ class Relations:
         spans = self._of_table(spans)
         self._read(version, spans, only)
         view_of_sql(self.spark, rows_sql(self.stream, None, BEFORE, self._excluded(spans)), ROWS)
+
+    def rows_before(self, spans: Spans) -> bool:
+        """Register the stream's rows of the spans from before the tick; return whether there are any."""
+        spans = self._of_table(spans)
+        before = self._rows_before(spans, ())
+        if before is not None:
+            view_of_sql(self.spark, rows_sql(self.stream, None, before, self._excluded(spans)), ROWS)
+        return before is not None
 
     def placed_rows_at(self, version: int, spans: Spans) -> None:
         """Register what :meth:`rows_at` does, each row with its commit and place."""

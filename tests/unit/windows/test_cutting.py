@@ -11,7 +11,7 @@ import pytest
 from lakestream.engine.base.state import CLOSED, EXPIRED, GroupState
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.windows.family import TickInput
-from lakestream.engine.windows.rows.cutting import Cutting
+from lakestream.engine.windows.rows.cutting import Cutting, with_expired
 from tests.unit.windows.cuts import group
 from tests.unit.windows.streams import classic, new, plan, target
 
@@ -144,13 +144,13 @@ def test_a_row_that_went_from_what_is_open_changes_it() -> None:
     assert not added_only.changed
 
 
-def test_a_group_that_is_cut_anew_forgets_which_rows_had_expired() -> None:
-    old = known(resume=30, **{EXPIRED: [40]})
+def test_a_group_that_is_cut_anew_knows_which_rows_in_its_open_window_had_expired() -> None:
+    old = known(resume=30, **{EXPIRED: [25, 40]})
     keeps = new("STATE_WINDOW(v)", "EXPIRED_TIME(1h)")
     on, anew = touched(keeps, added(60, 90), old), touched(keeps, added(20, 90), old)
     assert on is not None
     assert anew is not None
-    assert (on.expired, anew.expired) == ([40], ())
+    assert (on.expired, anew.expired) == ([40], [40])
 
 
 CLASSIC = classic(SESSION)
@@ -190,7 +190,7 @@ def test_a_late_row_before_the_open_window_of_a_count_is_in_it(
 def test_rows_that_had_expired_are_noted_in_a_group_with_an_open_window() -> None:
     state = {1: known(resume=30, **{EXPIRED: [40]}), 2: known(gid=2, **{EXPIRED: []})}
     rows = [{"gid": 1, EXPIRED: [35, 40]}, {"gid": 2, EXPIRED: [35]}, {"gid": 3, EXPIRED: []}]
-    noted = cutting(FOLLOWS)._with_expired(rows, state)
+    noted = with_expired(rows, state)
     assert [(row["gid"], row[EXPIRED]) for row in noted] == [(1, [35, 40])]
     assert state[2][EXPIRED] == []
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.windows.rows.extents import holds, one_of_each_start, overlaps
+from lakestream.engine.reading.relations import EVER
+from lakestream.engine.windows.rows.extents import chained, holds, one_of_each_start, overlaps
 from lakestream.engine.windows.rows.groups import Happening
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
 from lakestream.triggers.cut import DETAILS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.rows.extents import Window
@@ -41,8 +42,7 @@ class Comparing:
         retracted: list[tuple[int, int]] = []
         for group in touched:
             found = windows.get(group.gid, [])
-            before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
-            now = self.firing(group, found, before)
+            now, before = self._both(group, found, there.get(group.gid, []))
             if group.late:
                 same = {window for window in now & before if not holds(moved[group.gid], window)}
                 stay = self._opened_still(group, found) - {low for low, _ in now}
@@ -52,6 +52,60 @@ class Comparing:
                 retracted += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
             fired += [(group, window) for window in sorted(now)]
         return fired, retracted
+
+    def differs_apart(
+        self, group: CutGroup, found: list[dict[str, Any]], shown: list[Window], moved: list[int]
+    ) -> bool:
+        """Return whether a late group's cut may differ from what was ``shown`` beside where it changed."""
+        if self.stream.cut is not None and self.stream.cut.begins_apart:
+            return True  # the output does not say where the open window begins
+        now, before = self._both(group, found, shown)
+        goes_on = EVER[1] if group.goes_on is None else group.goes_on
+        changed = self._around(now | before, lambda of: holds(moved, of) or of[0] >= goes_on)
+        return not now ^ before <= changed
+
+    def narrowed(
+        self,
+        group: CutGroup,
+        found: list[dict[str, Any]],
+        was: list[dict[str, Any]],
+        shown: list[Window],
+        moved: list[int],
+    ) -> tuple[list[dict[str, Any]], list[Window]]:
+        """Return a late group's cut and what was ``shown`` without the closed windows that stay.
+
+        Those hold no change, are as they were cut before it (``was``), and overlap none that is not so. An
+        open one that is as it was keeps the start that is known.
+        """
+        now, before = self._both(group, found, shown)
+        opened = _opened(was)
+        cut, then = now | _opened(found), self.firing(group, was, ()) | opened
+        moves = cut ^ then
+        changed = self._around(cut | before | then, lambda of: of in moves or holds(moved, of))
+        kept = [
+            {**row, "low": group.goes_on} if self._keeps_start(row, opened) else row
+            for row in found
+            if not row["closed"] or (row["low"], row["high"]) not in now - changed
+        ]
+        still = {(row["low"], row["high"]) for row in found if not row["closed"]}
+        return kept, sorted(before & (changed | still))
+
+    def _keeps_start(self, row: dict[str, Any], opened: set[Window]) -> bool:
+        """Return whether an open window begins where one of ``opened`` did, which rows do not tell."""
+        begins_apart = self.stream.cut is not None and self.stream.cut.begins_apart
+        return begins_apart and not row["closed"] and (row["low"], EVER[1]) in opened
+
+    def _both(
+        self, group: CutGroup, found: list[dict[str, Any]], shown: list[Window]
+    ) -> tuple[set[Window], set[Window]]:
+        before = {window for window in shown if window[0] >= group.from_us}
+        return self.firing(group, found, before), before
+
+    def _around(self, windows: set[Window], is_changed: Callable[[Window], bool]) -> set[Window]:
+        """Return windows that are changed, and all that overlap these, one after the other."""
+        assert self.stream.cut is not None  # by the tick
+        chains = chained(windows) if self.stream.cut.is_disjoint else [[window] for window in windows]
+        return {window for chain in chains if any(map(is_changed, chain)) for window in chain}
 
     def _left(
         self, group: CutGroup, found: list[dict[str, Any]], now: set[Window], shown: set[Window]
@@ -128,3 +182,8 @@ class Comparing:
             if row["closed"] and not same:
                 events.append(Happening(group, *window, WINDOW_CLOSE, low in before, row[closes_with]))
         return events
+
+
+def _opened(found: Iterable[dict[str, Any]]) -> set[Window]:
+    """Return the windows of a cut that are open, for ever."""
+    return {(row["low"], EVER[1]) for row in found if not row["closed"]}

@@ -15,7 +15,6 @@ from lakestream.engine.base.keyed import in_part
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
-from lakestream.engine.streams.write import last_starts, windows_from
 from lakestream.engine.windows.rows.comparing import Comparing
 from lakestream.engine.windows.rows.extents import (
     one_of_each_start,
@@ -28,6 +27,7 @@ from lakestream.engine.windows.rows.extents import (
 from lakestream.engine.windows.rows.groups import CutGroup
 from lakestream.engine.windows.rows.policy import counts_on
 from lakestream.engine.windows.rows.queries import RowQueries
+from lakestream.engine.windows.rows.shown import Shown
 from lakestream.engine.windows.rows.tables import CutTables
 from lakestream.storage.rows.views import view_of_rows
 from lakestream.triggers.cut import NO_SEEDS
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from lakestream.storage.rows.views import View
 
 CUTS = "ls_cuts"
-_NEAR_US = 86_400_000_000
-"""How far before a change a window is looked for, before the last one of each group is."""
-
 _Instant: TypeAlias = "Callable[[CutGroup], int | None]"
 """An instant of each group (µs)."""
 
@@ -77,6 +74,12 @@ class Cutting:
         return Comparing(self.stream, self.given.target.unique)
 
     @property
+    def _shown(self) -> Shown:
+        return Shown(
+            self.given.tables, self.given.target, self.stream.emission.max_delay is not None, self.share
+        )
+
+    @property
     def _tables(self) -> CutTables:
         return CutTables(self.stream, self.schema, self.given.plan.upto)
 
@@ -85,13 +88,13 @@ class Cutting:
         own = in_part(sums, *self.share)
         summed = _rows(own)
         known_groups = {row["gid"]: row for row in _rows(self.given.state.of(own["gid"]))}
-        expired = self._with_expired(summed, known_groups)
+        expired = with_expired(summed, known_groups)
         joined = self._joined(summed, known_groups)
         touched = [
             group for row in summed if (group := self._touched(row, known_groups.get(row["gid"]), joined))
         ]
         there = self._there([group for group in touched if group.late])
-        there |= self._shown([group for group in touched if group.changed and not group.late])
+        there |= self._shown.opened([group for group in touched if group.changed and not group.late])
         touched = [self._back(group, there) if group.late else group for group in touched]
         rows, late = sum(row["n"] for row in summed), sum(row["late"] for row in summed)
         left = [row for row in expired if row["gid"] not in {group.gid for group in touched}]
@@ -100,6 +103,7 @@ class Cutting:
         touched = self._registered(touched)
         windows = self._windows(touched)
         moved = self._moved(changes, [group.gid for group in touched if group.late])
+        windows, there = self._narrowed(touched, windows, there, moved)
         fired, retracted = self._comparing.compared(touched, windows, there, moved)
         states = [(group, windows.get(group.gid, [])) for group in touched]
         events = [
@@ -115,7 +119,12 @@ class Cutting:
         ]
         opening = _opening(self.stream, windows)
         return self._tables.result(
-            *(fired, retracted, events), states=states, left=left, rows=rows, late=late, opening=opening
+            *(fired, retracted if self._is_told else [], events),
+            states=states,
+            left=left,
+            rows=rows,
+            late=late,
+            opening=opening,
         )
 
     def recompute(self, event_range: EventRange) -> CutResult:
@@ -132,8 +141,8 @@ class Cutting:
         end = EVER[1] if event_range.to_us is None else event_range.to_us
         counts = self.stream.cut.counts and not self.stream.exact
         known_groups = {row["gid"]: row for row in _rows(in_part(self.given.state.rows, *self.share))}
-        groups = [self._group_of(row, start, late=not counts) for row in known_groups.values()]
-        there = self._there(groups)
+        groups = [self._named(row, start, late=not counts) for row in known_groups.values()]
+        there = self._shown.before(groups)
         touched = [self._back(group, there) if group.late else group for group in groups]
         if not touched:
             return self._tables.result([], [])
@@ -195,40 +204,15 @@ class Cutting:
 
     def _still_open(self, row: dict[str, Any], from_us: int) -> CutGroup:
         """Return a group that is cut from its open windows on; what was counted stays counted."""
-        group = replace(self._group_of(row, from_us, late=False), expired=row.get(EXPIRED, ()), begins=True)
+        group = replace(self._named(row, from_us, late=False), expired=row.get(EXPIRED, ()), begins=True)
         if not counts_on(self.stream):
             return group
         return replace(group, counted=row["counted"], starts=row["starts"], safe=row["safe"])
 
-    def _group_of(self, row: dict[str, Any], from_us: int, *, late: bool) -> CutGroup:
-        names = tuple(row[name] for name in self.stream.group_columns)
-        return CutGroup(
-            row["gid"],
-            names,
-            row["first"],
-            row["newest"],
-            0,
-            (),
-            frozenset(),
-            from_us,
-            late=late,
-            lost_newest=False,
-        )
-
     # --- what changed ---
 
-    def _with_expired(
-        self, summed: list[dict[str, Any]], known_groups: dict[int, dict[str, Any]]
-    ) -> list[dict[str, Any]]:
-        """Note in groups with an open window which rows had expired when they came; return those groups."""
-        found = [
-            (old, row)
-            for row in summed
-            if row.get(EXPIRED) and (old := known_groups[row["gid"]])["resume"] is not None
-        ]
-        for old, row in found:
-            old[EXPIRED] = sorted({*old.get(EXPIRED, ()), *row[EXPIRED]})
-        return [old for old, _ in found]
+    def _named(self, row: dict[str, Any], from_us: int, *, late: bool) -> CutGroup:
+        return CutGroup.of(row, self.stream.group_columns, from_us, late=late)
 
     def _joined(
         self, summed: list[dict[str, Any]], known_groups: dict[int, dict[str, Any]]
@@ -248,7 +232,7 @@ class Cutting:
             if self.stream.cut.counts:
                 found[row["gid"]] = low, old[CLOSED]
                 continue
-            group = replace(self._group_of(old, low, late=False), expired=old.get(EXPIRED, ()))
+            group = replace(self._named(old, low, late=False), expired=old.get(EXPIRED, ()))
             touched.append(replace(group, newest=old["safe"] + self.stream.watermark_delay))
         if not touched:
             return found
@@ -278,11 +262,8 @@ class Cutting:
         if old is None:
             if row["high"] is None:
                 return None
-            first, newest = row["low_kept"], row["high"]
-            none: frozenset[int] = frozenset()
-            return CutGroup(
-                row["gid"], names, first, newest, 0, (), none, first, late=False, lost_newest=False
-            )
+            fresh = {**row, "first": row["low_kept"], "newest": row["high"]}
+            return self._named(fresh, row["low_kept"], late=False)
         assert self.stream.cut is not None  # by the tick
         safe, resume, newest = old["safe"], old["resume"], old["newest"]
         goes_on_counting = counts_on(self.stream)
@@ -309,58 +290,69 @@ class Cutting:
             min(row["low"], begins) if late or (lost and row["low"] is not None) else begins,
             late=late or lost,
             lost_newest=lost and self.stream.exact,
-            # What is computed again is so from all rows there are.
-            expired=() if late or lost else old.get(EXPIRED, ()),
+            # What has closed is computed again from all rows there are, what is open goes on without them.
+            expired=[at for at in old.get(EXPIRED, ()) if resume is not None and at > resume],
             closed=closed,
             known=newest,
             begins=begins == (resume if start is None else start),
             came=row["low_kept"],
             safe=safe,
+            goes_on=safe + 1 if resume is None else resume,
             changed=start is not None or (row["top_removed"] is not None and row["top_removed"] >= goes_on),
         )
 
-    # --- what the output has ---
+    @property
+    def _is_told(self) -> bool:
+        """Whether the output's rows say which window they are of."""
+        return self.given.target.shape.provenance is not None
 
     def _there(self, late: list[CutGroup]) -> dict[int, list[Window]]:
-        """Return the windows that the output has of late groups, in order, from before the change on."""
-        if not late or not self.given.target.shape.provenance:
+        """Return the windows of late groups before the change: the output's, or those of the source then."""
+        if self._is_told or not late:
+            return self._shown.before(late)
+        found = self._before([_anew(group, EVER[0], begins=False) for group in late])
+        return {of.gid: sorted(self._comparing.firing(of, found.get(of.gid, []), ())) for of in late}
+
+    # --- what stays ---
+
+    def _narrowed(
+        self,
+        touched: list[CutGroup],
+        windows: dict[int, list[dict[str, Any]]],
+        there: dict[int, list[Window]],
+        moved: dict[int, list[int]],
+    ) -> tuple[dict[int, list[dict[str, Any]]], dict[int, list[Window]]]:
+        """Return the windows of a cut and of the output without those that stay: that no change has touched.
+
+        They may be others than those of the source as it is: of changes before this tick that were left out.
+        """
+        assert self.stream.cut is not None  # by the tick
+        if self.stream.exact or not self.stream.cut.is_disjoint:
+            return windows, there
+        late = [(of, windows.get(of.gid, []), there.get(of.gid, [])) for of in touched if of.late]
+        apart = [of[0] for of in late if self._comparing.differs_apart(*of, moved[of[0].gid])]
+        was = self._before(apart) if apart else {}
+        for group in apart:
+            found, before = windows.get(group.gid, []), was.get(group.gid, [])
+            windows[group.gid], there[group.gid] = self._comparing.narrowed(
+                group, found, before, there.get(group.gid, []), moved[group.gid]
+            )
+        return windows, there
+
+    def _before(self, groups: list[CutGroup]) -> dict[int, list[dict[str, Any]]]:
+        """Return the windows of groups by the rows that were there before the tick."""
+        having = [group for group in groups if group.known is not None]
+        known = [replace(group, newest=group.known, lost_newest=False, came=None) for group in having]
+        spans = merge_spans([span for group in known for span in group.spans])
+        if not self.given.relations.rows_before(spans):
             return {}
-        lower = min(group.from_us for group in late) - _NEAR_US
-        near = self._written(late, lower)
-        if lower < EVER[0]:
-            return near
-        far = [group for group in late if not near.get(group.gid) or near[group.gid][0][1] > group.from_us]
-        return near | self._further_back(far) if far else near
-
-    def _further_back(self, late: list[CutGroup]) -> dict[int, list[Window]]:
-        """Return the windows of groups from the last one before the change on, however far back it is."""
-        before, gids = min(group.from_us for group in late), [group.gid for group in late]
-        starts = last_starts(self.given.tables, self.given.target, before, self.share, gids)
-        return self._written(late, min(starts, default=None), over=before)
-
-    def _shown(self, changed: list[CutGroup]) -> dict[int, list[Window]]:
-        """Return the open windows of groups that the output has, where they are not all in it (MAX_DELAY)."""
-        is_delayed = self.stream.emission.max_delay is not None
-        if not changed or not is_delayed or not self.given.target.shape.provenance:
-            return {}
-        return self._written(changed, min(group.from_us for group in changed))
-
-    def _written(
-        self, late: list[CutGroup], lower: int | None, over: int | None = None
-    ) -> dict[int, list[Window]]:
-        """Return the windows of groups that the output has from an instant on, or that end after another."""
-        gids = [group.gid for group in late]
-        windows: dict[int, set[Window]] = defaultdict(set)
-        found = windows_from(self.given.tables, self.given.target, lower, self.share, over=over, only=gids)
-        for gid, start, end in found:
-            windows[gid].add((start, end))
-        return {gid: sorted(listed) for gid, listed in windows.items()}
+        self._register(known, self._mark, self._upto)
+        return self._windows(known)
 
     def _back(self, group: CutGroup, there: dict[int, list[Window]]) -> CutGroup:
         """Begin at the last window that ends before the change: nothing moves its start."""
         before = [low for low, high in there.get(group.gid, ()) if high <= group.from_us]
-        from_us = before[-1] if before else EVER[0]
-        return replace(group, from_us=from_us, begins=bool(before), counted=0, starts=())
+        return _anew(group, before[-1] if before else EVER[0], begins=bool(before))
 
     # --- cutting ---
 
@@ -371,7 +363,7 @@ class Cutting:
             known = self._with_newest(touched)
             # The watermark has moved back behind where the cut was to begin: only the whole group tells more.
             touched = [
-                replace(group, from_us=EVER[0], begins=False, counted=0, starts=())
+                _anew(group, EVER[0], begins=False)
                 if group.lost_newest and self._mark(group) < group.from_us
                 else group
                 for group in known
@@ -452,6 +444,25 @@ class Cutting:
                 if row["gid"] in moved:
                     moved[row["gid"]].append(row["ts"])
         return moved
+
+
+def with_expired(
+    summed: list[dict[str, Any]], known_groups: dict[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Note in groups with an open window which rows had expired when they came; return those groups."""
+    found = [
+        (old, row)
+        for row in summed
+        if row.get(EXPIRED) and (old := known_groups[row["gid"]])["resume"] is not None
+    ]
+    for old, row in found:
+        old[EXPIRED] = sorted({*old.get(EXPIRED, ()), *row[EXPIRED]})
+    return [old for old, _ in found]
+
+
+def _anew(group: CutGroup, from_us: int, *, begins: bool) -> CutGroup:
+    """Return a group that is cut from an instant on (µs), whether a window ``begins`` there or not."""
+    return replace(group, from_us=from_us, begins=begins, counted=0, starts=())
 
 
 def _opening(stream: Stream, windows: Mapping[int, Iterable[dict[str, Any]]]) -> set[tuple[int, int]]:

@@ -27,6 +27,23 @@ def overlap(one: Window, other: Window) -> bool:
     return one[0] < other[1] and one[1] > other[0]
 
 
+def chained(windows: Iterable[Window]) -> list[list[Window]]:
+    """Return windows in order, those together that overlap one after the other.
+
+    >>> chained([(0, 3), (9, 12), (2, 5), (5, 6)])
+    [[(0, 3), (2, 5)], [(5, 6)], [(9, 12)]]
+    """
+    chains: list[list[Window]] = []
+    reached = 0
+    for window in sorted(windows):
+        if not chains or window[0] >= reached:
+            chains.append([])
+            reached = window[1]
+        chains[-1].append(window)
+        reached = max(reached, window[1])
+    return chains
+
+
 def parted(found: list[dict[str, Any]], resume: int | None) -> tuple[list[dict[str, Any]], list[Window]]:
     """Return the windows, and apart from them the open ones that reach back behind where a tick goes on."""
     if resume is None:

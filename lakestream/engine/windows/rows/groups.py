@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakestream.engine.reading.relations import EVER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,17 @@ class CutGroup:
     """The oldest row that came with the tick (µs)."""
     safe: int | None = None
     """Up to where its rows are those that were counted (µs); None: none of them were."""
+    goes_on: int | None = None
+    """From where on its windows had not closed before the tick (µs); None: none had."""
     changed: bool = False
     """Whether rows of the open windows were rewritten or went, or earlier ones joined them."""
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any], names: Iterable[str], from_us: int, *, late: bool) -> CutGroup:
+        """Return a group by its state, with the columns ``names`` of that, to be cut from an instant on."""
+        values, none = tuple(state[name] for name in names), frozenset[int]()
+        first, newest = state["first"], state["newest"]
+        return cls(state["gid"], values, first, newest, 0, (), none, from_us, late=late, lost_newest=False)
 
     @property
     def spans(self) -> list[tuple[int, int]]:
