@@ -33,6 +33,18 @@ _FROM: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("m.site", "r.factor", "s.most"),
         ("m.amps", "s.most", "r.factor"),
     ),
+    f"{_METERS} FULL JOIN {_SITES}": (
+        ("m.site", "s.site", "coalesce(m.site, s.region)", "m.amps % 2", "s.most"),
+        ("m.amps", "s.most"),
+    ),
+    f"sites s FULL JOIN {_REGIONS} AND r.factor > s.most LEFT JOIN meters m ON m.amps = r.factor": (
+        ("s.region", "r.region", "m.site", "r.factor", "coalesce(s.site, 'x')"),
+        ("s.most", "r.factor", "m.amps"),
+    ),
+    f"{_METERS} FULL JOIN {_SITES} JOIN {_REGIONS}": (
+        ("m.site", "s.region", "r.factor"),
+        ("m.amps", "s.most", "r.factor"),
+    ),
     f"sites s LEFT JOIN {_REGIONS} AND r.factor > 1": (
         ("s.region", "r.factor", "s.site"),
         ("s.most", "r.factor"),

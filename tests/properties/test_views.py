@@ -52,6 +52,7 @@ def test_random_histories_equal_the_query() -> None:
         assert differences("sessions", ("sessions", "sessions_of_all"), steps=2) == []
         assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
         assert differences("united", ("united_once", "united_groups"), steps=2) == []
+        assert differences("pairs", ("full_joined", "full_groups", "without_others", "in_both"), 2) == []
         assert differences("forms", ("right_joined", "renamed", "beyond_the_most"), steps=2) == []
 
 
@@ -201,10 +202,14 @@ def test_group_by_all_goes_by_the_keys_that_it_stands_for(lake: Lake) -> None:
         ("SELECT site FROM sites LIMIT 1", "a LIMIT (instead: row_number() OVER"),
         ("SELECT max(most) AS n FROM sites", "can be taken back exactly (instead: GROUP BY, or PARTITION"),
         (
-            "SELECT r.factor FROM sites s FULL JOIN regions r ON r.region = s.region",
-            "(instead: LEFT JOIN, and the rows",
+            "SELECT r.factor FROM sites s FULL JOIN regions r USING (region)",
+            "(instead: a FULL JOIN … ON of two tables, first in FROM",
         ),
-        ("SELECT site FROM sites EXCEPT SELECT site FROM meters", "(instead: DISTINCT rows with NOT EXISTS"),
+        (
+            "SELECT r.factor FROM meters m, sites s RIGHT JOIN regions r ON r.region = s.region",
+            "a RIGHT JOIN (instead: LEFT JOIN with the tables the other way round",
+        ),
+        ("SELECT 1 AS n FROM sites EXCEPT SELECT amps FROM meters", "(instead: such a column in each"),
         ("SELECT region, count(*) AS n FROM sites GROUP BY ROLLUP (region)", "(instead: a GROUP BY for each"),
         ("SELECT r AS r FROM (SELECT region AS r FROM sites UNION ALL SELECT site FROM meters)", OF_A_VIEW),
     ],
@@ -234,6 +239,44 @@ def test_a_view_by_keys_computes_those_that_a_change_touches(lake: Lake) -> None
     assert refreshed(lake, "by_factor").startswith("incremental, by the keys r.factor, s.most:")
     lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'z', 5)")
     assert [(tick.windows, tick.rows_out) for tick in lake.run().ticks] == [(0, 0)]
+
+
+def test_a_full_join_computes_the_rows_that_find_a_changed_one_or_do_not_any_more(lake: Lake) -> None:
+    made(lake, "full_groups")
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 7) ('2025-01-01 08:00:00', 'z', 8)")
+    lake.run()
+    assert refreshed(lake, "full_groups").startswith("incremental, by the keys COALESCE(s.region, r.region):")
+    lake.sql("UPDATE sites SET region = 'z' WHERE site = 'a'")
+    assert [tick.rows_out for tick in lake.run().ticks] == [2]
+    assert sorted(lake.sql("SELECT * FROM full_groups_v").fetchall()) == [
+        ("x", 0, 7),
+        ("y", 1, None),
+        ("z", 1, 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "first", "then"),
+    [
+        ("EXCEPT", [], [("a", 1)]),
+        ("EXCEPT ALL", [("a", 1)], [("a", 1), ("a", 1)]),
+        ("INTERSECT", [("a", 1), ("b", 2)], [("b", 2)]),
+        ("INTERSECT ALL", [("a", 1), ("b", 2)], [("b", 2)]),
+    ],
+)
+def test_set_operations_go_by_the_rows_that_are_equal(
+    lake: Lake, operation: str, first: list[tuple[str, int]], then: list[tuple[str, int]]
+) -> None:
+    lake.sql(
+        "INSERT INTO meters VALUES ('2025-01-01 08:00:20', 'a', 1); CREATE MATERIALIZED VIEW v AS "
+        f"SELECT site, amps FROM meters WHERE amps < 3 {operation} SELECT site, most FROM sites"
+    )
+    lake.run()
+    assert sorted(lake.sql("SELECT * FROM v").fetchall()) == first
+    assert "by the keys site, amps" in str(lake.sql("EXPLAIN MATERIALIZED VIEW v").fetchall()[0][1])
+    lake.sql("UPDATE sites SET most = 5 WHERE site = 'a'")
+    assert [tick.windows for tick in lake.run().ticks] == [2]  # that of the row before, and of it now
+    assert sorted(lake.sql("SELECT * FROM v").fetchall()) == then
 
 
 def test_the_first_value_of_a_key_is_that_of_its_earliest_row(lake: Lake) -> None:

@@ -94,6 +94,19 @@ VIEWS = {
         "SELECT s.region, m.amps, r.factor FROM meters m RIGHT JOIN sites s ON s.site = m.site "
         "LEFT JOIN regions r ON r.region = s.region"
     ),
+    "full_joined": Form(
+        "SELECT m.site, m.amps, s.region, r.factor FROM meters m FULL JOIN sites s ON s.site = m.site "
+        "AND s.most > m.amps LEFT JOIN regions r ON r.region = s.region"
+    ),
+    "full_groups": Form(
+        "SELECT coalesce(s.region, r.region) AS region, count(s.site) AS n, max(r.factor) AS most "
+        "FROM sites s FULL JOIN regions r ON r.region = s.region GROUP BY coalesce(s.region, r.region)"
+    ),
+    "without_others": Form("SELECT site, amps AS n FROM meters EXCEPT ALL SELECT site, most FROM sites"),
+    "in_both": Form(
+        "SELECT site, amps FROM meters INTERSECT (SELECT site, most FROM sites UNION ALL "
+        "SELECT m.site, r.factor FROM meters m, regions r WHERE r.region = 'x')"
+    ),
     "renamed": Form(
         "WITH q(a, b) AS (SELECT site, amps FROM meters WHERE amps > 0) "
         "SELECT q.a, s.region, max(q.b) AS most FROM q JOIN sites s ON s.site = q.a GROUP BY q.a, s.region"

@@ -452,11 +452,26 @@ class Drawing:
         a, b, c = self.random.sample(self.names, 3)
         same = self._choose("p.k = q.k", "p.g = q.g", "p.k = q.k AND p.v > q.v")
         side = self._choose("RIGHT", "FULL")
+        both, every = self._choose("EXCEPT", "INTERSECT"), self._choose("", "ALL ")
         query = self._choose(
             f"SELECT coalesce(p.k, q.k) AS k, p.v AS n FROM {a} p {side} JOIN {b} q ON {same}",
             f"SELECT q.k, count(p.id) AS n FROM {a} p {side} JOIN {b} q ON {same} GROUP BY q.k",
             f"SELECT r.k, q.v AS n FROM {a} p {side} JOIN {b} q ON {same} LEFT JOIN {c} r ON r.k = q.k",
-            f"SELECT k, v AS n FROM {a} EXCEPT ALL SELECT k, v FROM {b}",
+            f"SELECT p.k, q.v AS n FROM {a} p FULL JOIN {b} q ON {same}{self._choose('', ' WHERE p.v > 0')}",
+            f"SELECT p.g AS k, r.v AS n FROM {a} p FULL JOIN {b} q ON {same} LEFT JOIN {c} r ON r.g = p.g",
+            f"SELECT r.g AS k, max(q.v) AS n FROM {a} p FULL JOIN {b} q ON {same} JOIN {c} r "
+            "ON r.k = p.k GROUP BY r.g",
+            f"SELECT r.k, d.v AS n FROM {c} r LEFT JOIN (SELECT p.k, q.v FROM {a} p FULL JOIN {b} q "
+            f"ON {same}) d ON d.k = r.k",
+            f"SELECT r.k, r.v AS n FROM {c} r WHERE r.v IN (SELECT q.v FROM {a} p FULL JOIN {b} q ON {same} "
+            "WHERE p.k = r.k)",
+            f"SELECT k, v AS n FROM {a} {both} {every}SELECT k, v FROM {b}",
+            f"SELECT k, v AS n FROM {a} {both} {every}SELECT k, v FROM {b} WHERE v > 0 UNION ALL "
+            f"SELECT k, v FROM {c}",
+            f"(SELECT k, id % 2 AS n FROM {a} UNION ALL SELECT k, v FROM {b}) {both} {every}"
+            f"SELECT k, 1 FROM {c}",
+            f"SELECT k, n FROM (SELECT k, max(v) AS n FROM {a} GROUP BY k) x {both} SELECT p.k, q.v "
+            f"FROM {b} p JOIN {c} q ON q.g = p.g",
         )
         return View(query, ("k", "n"))
 

@@ -250,8 +250,8 @@ def _keyed_or_whole(spark: SparkSession, stream: Stream) -> Stream:
     if stream.keys.telling is None:
         return replace(stream, keys=None, way=Way.WHOLE, why_whole="Spark does not compute it by keys")
     try:
-        for branch in stream.keys.branches:
-            register_untouched(spark, stream, branch)
+        for branches in stream.keys.by_touched.values():
+            register_untouched(spark, stream, branches)
         _types(spark, stream.evaluation(share=Share.TOUCHED).sql())
     except analysis_error():
         return replace(stream, keys=None, way=Way.WHOLE, why_whole="Spark does not compute it by keys")

@@ -22,7 +22,7 @@ from lakestream.storage.delta import read_commits
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -204,7 +204,7 @@ class TouchedKeys(_Followed):
                 if lead.read.relation.key in self._changed
             ]
             if not parts:
-                register_untouched(self.relations.spark, self.relations.stream, branches[0])
+                register_untouched(self.relations.spark, self.relations.stream, branches)
                 continue
             rows = self.relations.spark.sql(f"{' UNION '.join(parts)} LIMIT {MAX_KEYS + 1}").toArrow()
             view_of_rows(self.relations.spark, rows, relation)
@@ -289,9 +289,10 @@ def versions_of(relations: Relations, read: Read) -> tuple[int, int] | None:
     return None if after is None else (after, plan.table_versions[path])
 
 
-def register_untouched(spark: SparkSession, stream: Stream, branch: Branch) -> None:
-    """Register that no key of a branch is touched."""
-    lead, names = branch.leads[0], dict.fromkeys(read.relation.key for read in stream.calculation.reads)
+def register_untouched(spark: SparkSession, stream: Stream, branches: Sequence[Branch]) -> None:
+    """Register that no key of some branches, which share their keys, is touched."""
+    branch, lead = next((branch, lead) for branch in branches for lead in branch.leads)
+    names = dict.fromkeys(read.relation.key for read in stream.calculation.reads)
     empty = {key: f"{_NONE}_{number}" for number, key in enumerate(names)}
     for key, name in empty.items():
         empty_view(spark, stream.tables[key], name)

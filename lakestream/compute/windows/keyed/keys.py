@@ -84,10 +84,10 @@ class Share(StrEnum):
 
 @dataclass(frozen=True)
 class Branch:
-    """A query between UNION, or UNION ALL: its keys, and how changes of tables lead to these.
+    """A query between set operations: its keys, and how changes of tables lead to these.
 
-    Those of UNION have the same keys. Each part of a UNION ALL has a ``number``, which all queries of a UNION
-    within it share: a key of one part is none of another.
+    Those of other set operations have the same keys. Each part of a UNION ALL has a ``number``, which all
+    queries of such an operation within it share: a key of one part is none of another.
 
     ``narrowed`` are columns of reads of which only rows count that have the value of a key there: the read's
     view, the column, and the key's place. ``shown`` has the number (from 1) of the result column with the
@@ -251,7 +251,10 @@ def keys_of(calculation: Calculation, folders: Collection[int] = ()) -> Keys:
     led = Counter(lead.read.view for branch, _ in found for lead in branch.leads if not lead.is_more)
     there = Counter(read.view for read in reads)
     anywhere = frozenset(read.relation.key for read in reads if led[read.view] < there[read.view])
-    if all(read.relation.key in anywhere for read in reads):
+    is_led: Counter[int | None] = Counter()
+    for branch, _ in found:
+        is_led[branch.number] += len(branch.leads)
+    if all(read.relation.key in anywhere for read in reads) or not all(is_led.values()):
         why = "no equal columns lead from a change of its tables to keys"
         raise NotKeyedError(why, f"joins by a.x = b.x, or {OF_A_VIEW}")
     once = {view for view, count in there.items() if count == 1}
@@ -428,27 +431,27 @@ def _is_more(node: exp.Expr) -> bool:
 
 
 def _parts(query: exp.Expr) -> list[list[exp.Select]]:
-    """Return the selects of the parts that UNION ALL joins: one, or several of a UNION.
+    """Return the selects of the parts that UNION ALL joins: one, or several of other set operations.
 
-    Raises NotKeyedError for other queries. Of a UNION rows are each there once: whether they are in a part of
-    it does not matter.
+    Raises NotKeyedError for what is no query of these. Whether a row is one of the others' result follows
+    from equal ones in its selects, in whatever part of them they are.
     """
     if isinstance(query, exp.Subquery) and READ not in query.meta:
         return _parts(query.this)
-    if isinstance(query, exp.Union):
+    if isinstance(query, exp.SetOperation):
         if _cut(query):
             raise NotKeyedError("a LIMIT", _FIRST_ROWS)
         query.set("order", None)
         parts = [*_parts(query.left), *_parts(query.right)]
-        return [[select for part in parts for select in part]] if query.args.get("distinct") else parts
+        is_apart = isinstance(query, exp.Union) and not query.args.get("distinct")
+        return parts if is_apart else [[select for part in parts for select in part]]
     if not isinstance(query, exp.Select):
-        instead = "DISTINCT rows with NOT EXISTS, or EXISTS, of equal ones in the other query"
-        raise NotKeyedError("a set operation other than UNION", instead)
+        raise NotKeyedError("a query without SELECT", "SELECT … FROM a table")
     return [[query]]
 
 
 def _levels(part: Sequence[exp.Select], folders: frozenset[int]) -> list[_Levels]:
-    """Return the selects of a part with what they are over; those of UNION have the same keys."""
+    """Return the selects of a part with what they are over; those of a set operation have the same keys."""
     is_distinct = len(part) > 1
     found = [_Levels(select, is_distinct=is_distinct, folders=folders) for select in part]
     if is_distinct:
@@ -457,21 +460,21 @@ def _levels(part: Sequence[exp.Select], folders: frozenset[int]) -> list[_Levels
 
 
 def _share_keys(branches: Sequence[_Levels]) -> None:
-    """Have the selects of a UNION go by what is a key in all of them; raises NotKeyedError where nothing is.
+    """Have the selects of a set operation go by what is a key in all; raises NotKeyedError where nothing is.
 
     That are columns at the same place of the same type: their values have the same number.
     """
     columns = [levels.columns() for levels in branches]
     shared = [column for column in zip(*columns, strict=False) if _alike(column)]
     if not shared:
-        why = "a UNION without a column that is one of a table, of one type, in each of its queries"
+        why = "a set operation without a column that is one of a table, of one type, in each of its queries"
         raise NotKeyedError(why, "such a column in each, or UNION ALL")
     for number, levels in enumerate(branches):
         levels.keys = [key for column in shared if (key := column[number][0]) is not None]
 
 
 def _alike(column: Sequence[tuple[Key | None, str]]) -> bool:
-    """Return whether the keys at one place of the queries of a UNION are of one type of known values."""
+    """Return whether the keys at one place of several queries are of one type of known values."""
     return is_one_type(kind for _, kind in column)
 
 
@@ -486,8 +489,7 @@ def _keyed(place: int, levels: _Levels, number: int | None) -> tuple[Branch, Rea
     """
     keys, alone = levels.keys, None
     if keys is None:
-        source = levels.core.anchor()
-        keys, alone = levels.core.keys_of_rows(source), source.read
+        keys, alone = levels.core.keys_of_rows()
     if not keys and (number is not None or not _is_total(levels)):
         raise NotKeyedError("it has no keys by which its rows fall apart", _BY_PARTS)
     core = levels.core

@@ -100,7 +100,8 @@ class Source:
 
     ``names`` are those of all its columns, None where they are not known, ``columns`` those of which
     something follows. ``is_optional``: rows may be without one of it; ``is_filter``: it only decides on rows
-    (SEMI, ANTI, a subquery). ``is_understood``: all that is said of the rows that it joins is known. What it
+    (SEMI, ANTI, a subquery). ``is_understood``: all that is said of the rows that it joins is known;
+    ``full`` is the source that a FULL JOIN joins it with: either may be without the other. What it
     ``completes`` is another source, whose leads alone do not find all.
     """
 
@@ -111,6 +112,7 @@ class Source:
     is_optional: bool = False
     is_filter: bool = False
     is_understood: bool = True
+    full: Source | None = None
     inner: Inner | None = None
     completes: str = ""
 
@@ -118,6 +120,18 @@ class Source:
     def is_beside(self) -> bool:
         """Whether rows of the select are there without one of it, or only decided on by it."""
         return self.is_optional or self.is_filter
+
+    @property
+    def decided_by(self) -> frozenset[str]:
+        """The sources of which a row may be missing where what is said of joining it does not hold."""
+        joined = (self,) if self.full is None else (self.full, self)
+        return frozenset(one.name for one in joined if one.is_beside)
+
+    def doubt(self) -> None:
+        """Note that not all is known of the rows that it joins."""
+        self.is_understood = False
+        if self.full is not None:
+            self.full.is_understood = False
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -148,7 +162,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A condition that rows meet: always, or where there is a row of the table ``of``.
+    """A condition that rows meet: always, or where there is a row of each table that it is ``of``.
 
     ``needs`` are the tables that it is about, ``columns`` their columns; of ``links`` there is a row wherever
     it holds; ``equal`` are the columns of which it says that they are equal.
@@ -157,7 +171,7 @@ class Condition:
     sql: str
     needs: frozenset[str]
     links: frozenset[str]
-    of: str = ""
+    of: frozenset[str] = frozenset()
     equal: frozenset[exp.Column] = frozenset()
     columns: frozenset[exp.Column] = frozenset()
 
@@ -273,7 +287,8 @@ class Equalities:
         shared, ends = one.equal & other.equal, one.equal ^ other.equal
         tables = frozenset(column.table for column in ends)
         over_query = any(self._sources[column.table].read is None for column in shared)
-        if len(shared) != 1 or len(tables) != 2 or not over_query or len({one.of, other.of} - {""}) > 1:
+        is_either = one.of and other.of and one.of != other.of
+        if len(shared) != 1 or len(tables) != 2 or not over_query or is_either:
             return None
         left, right = sorted(ends, key=str)
         sql = exp.EQ(this=left, expression=right).sql("spark")
@@ -285,13 +300,25 @@ class Equalities:
         most = max(found.values(), default=0)
         return sorted((column for column, count in found.items() if count == most), key=str)
 
+    def either(self) -> list[exp.Expr]:
+        """Return what a FULL JOIN goes by: of two equal columns the one that is there; none: it has no such.
+
+        No row of either table is found by rows with another value there.
+        """
+        found = next((one for one in self._known if len(one.of) > 1), None)
+        if found is None:
+            return []
+        # In the order of the tables, as it would be written.
+        first, *others = (c for name in self._sources for c in found.equal if c.table == name)
+        return [exp.Coalesce(this=first.copy(), expressions=[one.copy() for one in others])]
+
     def instead(self, key: exp.Expr, source: Source, reached: Collection[str]) -> exp.Expr:
         """Return a key over rows that are reached: with their columns in place of equal ones of queries.
 
         One of the source itself is the first choice.
         """
         equal: dict[exp.Expr, exp.Column] = {}
-        for one in (one for one in self._known if one.of in ("", source.name)):
+        for one in (one for one in self._known if one.of <= {source.name}):
             for column in one.equal:
                 owner, (other,) = self._sources[column.table], one.equal - {column}
                 if owner.read is None and not owner.is_beside and other.table in reached:
@@ -332,7 +359,9 @@ class Core:
         join, node = "FROM" if isinstance(part, exp.From) else join_kind(part), part.this
         if isinstance(part, exp.Join) and not any(part.args.get(name) for name in _SAID_OF_JOINS):
             part.set("kind", "CROSS")  # a comma would bind less than the join behind it
-        if join == "" or node.args.get("pivots") or node.args.get("sample") or node.args.get("joins"):
+        full = self.sources[0] if len(self.sources) == 1 and _is_full(part) else None
+        is_other = join == "" and full is None
+        if is_other or any(node.args.get(name) for name in ("pivots", "sample", "joins")):
             raise NotKeyedError(*refused_source(node, part))
         read = node.meta.get(READ) or None
         renamed = node.args["alias"].args.get("columns") if node.args.get("alias") else None
@@ -350,8 +379,10 @@ class Core:
             if theirs is not None:
                 sides = (exp.column(column.name, table=one, quoted=True) for one in (theirs.name, name))
                 on.append(exp.EQ(this=next(sides), expression=next(sides)))
-        optional, filters = join == "LEFT", join in ("SEMI", "ANTI")
-        self.sources.append(Source(name, read, columns, on, optional, filters, inner=inner))
+        if full is not None:
+            full.is_optional = True
+        optional, filters = join == "LEFT" or full is not None, join in ("SEMI", "ANTI")
+        self.sources.append(Source(name, read, columns, on, optional, filters, full=full, inner=inner))
 
     def _deciding(self, node: exp.Expr, name: str) -> list[Source]:
         """Return a subquery of WHERE or of a result as what decides on rows, or their values.
@@ -384,7 +415,7 @@ class Core:
         """Return the conditions that all rows of the select meet."""
         return [
             *_of_where(self.select),
-            *(node for one in self.sources if not one.is_beside for node in one.on),
+            *(node for one in self.sources if not one.decided_by for node in one.on),
         ]
 
     def _tell(self) -> None:
@@ -392,14 +423,13 @@ class Core:
         always = [(node, "") for node in _of_where(self.select)]
         said = [(node, one.name) for one in self.sources for node in one.on]
         found = []
-        for node, of in [*always, *said]:
-            source = self._by_name.get(of)
-            depends = source is not None and source.is_beside
-            told = self._condition(node, of if depends else "")
+        for node, name in [*always, *said]:
+            source = self._by_name.get(name)
+            told = self._condition(node, source.decided_by if source is not None else frozenset())
             if told is not None:
                 found.append(told)
             elif source is not None:
-                source.is_understood = False
+                source.doubt()
         self.conditions = self._without_doubtful(self._with_sure(found))
         self._equalities = Equalities(self._by_name, self.conditions)
         self.conditions += self._equalities.implied()
@@ -414,24 +444,25 @@ class Core:
             for source in found:
                 source.is_optional = False
             names = {source.name for source in found}
-            conditions = [replace(one, of="") if one.of in names else one for one in conditions]
+            conditions = [replace(one, of=one.of - names) for one in conditions]
 
     def _without_doubtful(self, conditions: list[Condition]) -> list[Condition]:
         """Leave out what may hold for rows without one of a table that it is about."""
         found = []
         for one in conditions:
-            doubtful = {name for name in one.needs - {one.of} if self._by_name[name].is_optional} - one.links
+            doubtful = {name for name in one.needs - one.of if self._by_name[name].is_optional} - one.links
             if not doubtful and not (not one.of and one.needs & self._optional):
                 found.append(one)
-            elif one.of:
-                self._by_name[one.of].is_understood = False
+                continue
+            for name in one.of:
+                self._by_name[name].is_understood = False
         return found
 
     @property
     def _optional(self) -> frozenset[str]:
         return frozenset(source.name for source in self.sources if source.is_optional)
 
-    def _condition(self, node: exp.Expr, of: str) -> Condition | None:
+    def _condition(self, node: exp.Expr, of: frozenset[str]) -> Condition | None:
         found = self.key(node, of_queries=True)
         if found is None:
             return None
@@ -449,33 +480,22 @@ class Core:
 
     # --- keys ---
 
-    def anchor(self) -> Source:
-        """Return a source of which each row of the select has a row."""
-        sure = [source for source in self.sources if not source.is_beside]
-        for source in sure:
-            if source.read is not None:
-                return source
-        for source in sure:
-            if self._equalities.tying(source):
-                return source
-        why = "no table of which each of its rows has a row"
-        raise NotKeyedError(why, f"queries joined by a.x = b.x, a table first in FROM, or {OF_A_VIEW}")
+    def keys_of_rows(self) -> tuple[list[Key], Read | None]:
+        """Return what tells rows apart where nothing groups them, and the read of which each has one row.
 
-    def keys_of_rows(self, source: Source) -> list[Key]:
-        """Return what tells rows of a source apart: its time and key, or all columns that are read.
-
-        Of a query it is what the others are joined by: what stands there once is found again together.
+        Its time and key, or all its columns that are read; of a query what the others are joined by: what
+        stands there once is found again together. Raises NotKeyedError.
         """
-        if source.read is None:
-            return [Key(column, column) for column in self._equalities.tying(source)]
-        relation = source.read.relation
-        names = [name for name in (relation.time_column, *relation.ties) if name] or [*relation.columns]
-        columns = [
-            exp.column(name, table=source.name, quoted=True)
-            for name in names
-            if not any(word in relation.types.get(name.lower(), "") for word in _NO_VALUES)
-        ]
-        return [Key(column, column) for column in columns]
+        sure = [source for source in self.sources if not source.is_beside]
+        found = next((source for source in sure if source.read is not None), None)
+        if found is not None:
+            return _keys_of(found), found.read
+        tying = (tied for one in sure if (tied := self._equalities.tying(one)))
+        keys = next(tying, None) or self._equalities.either()
+        if not keys:
+            why = "no table of which each of its rows has a row"
+            raise NotKeyedError(why, f"queries joined by a.x = b.x, a table first in FROM, or {OF_A_VIEW}")
+        return [Key(key, key) for key in keys], None
 
     def key(self, node: exp.Expr, *, of_queries: bool = False) -> Key | None:
         """Return an expression of rows of the select's tables; None where it is more, or not all is seen.
@@ -519,7 +539,7 @@ class Core:
                 kinds = {self._by_name[column.table].type_of(column) for column in one.equal}
                 if one.equal & equal and len(kinds) == 1:
                     # What is asked of a table that rows may be without says nothing of the others.
-                    equal.update(column for column in one.equal if one.of in ("", column.table))
+                    equal.update(column for column in one.equal if one.of <= {column.table})
             grows = len(equal) > known
         found = ((self._by_name[one.table].read, one.name) for one in sorted(equal, key=str))
         return [(read, _spelled(read, name)) for read, name in found if read is not None]
@@ -591,13 +611,13 @@ class Core:
             return None
         on_way, optional = asked
         there = {source.name}
-        known = [one for one in self.conditions if one.of in {"", source.name, *on_way}]
+        known = [one for one in self.conditions if one.of <= {source.name, *on_way}]
         where, joined = _met(known, there), []
         for name in (one for one in ways if one in on_way):
             there.add(name)
             joined.append(Joined(self._by_name[name], _met(known, there), is_sure=True))
         for one in (one for one in self.sources if one.name in optional):
-            own = tuple(condition for condition in self.conditions if condition.of == one.name)
+            own = tuple(condition for condition in self.conditions if one.name in condition.of)
             joined.append(Joined(one, own, is_sure=False))
         return Lead(source, values, where, tuple(joined))
 
@@ -616,7 +636,7 @@ class Core:
         seen = set(known)
         for one in self.conditions:
             ahead = one.needs - {at}
-            if at not in one.needs or len(ahead) != 1 or (one.of and one.of not in seen):
+            if at not in one.needs or len(ahead) != 1 or not one.of <= seen:
                 continue
             name = next(iter(ahead))
             source = self._by_name[name]
@@ -644,12 +664,17 @@ class Core:
             if name in ways:
                 on_way.update(ways[name])
             elif self._by_name[name].is_optional and self._by_name[name].read is not None:
-                needs = [other for one in self.conditions if one.of == name for other in one.needs]
+                needs = [other for one in self.conditions if name in one.of for other in one.needs]
                 if not needs:
                     return None
                 optional.add(name)
                 waiting += needs
             else:
+                return None
+        reached = there | on_way
+        for name in (one.name for one in self.sources if one.name in optional):
+            reached.add(name)
+            if any(name in one.of and not one.needs <= reached for one in self.conditions):
                 return None
         return on_way, optional
 
@@ -764,6 +789,25 @@ def _asked(select: exp.Select) -> Iterator[exp.Expr]:
                 yield node
 
 
+def _keys_of(source: Source) -> list[Key]:
+    """Return what tells rows of a table apart: its time and key, or all columns that are read."""
+    assert source.read is not None  # by the way here
+    relation = source.read.relation
+    names = [name for name in (relation.time_column, *relation.ties) if name] or [*relation.columns]
+    columns = [
+        exp.column(name, table=source.name, quoted=True)
+        for name in names
+        if not any(word in relation.types.get(name.lower(), "") for word in _NO_VALUES)
+    ]
+    return [Key(column, column) for column in columns]
+
+
+def _is_full(join: exp.Expr) -> bool:
+    """Return whether a join is a FULL JOIN by a condition: a column of USING is one of either table."""
+    said = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    return (*said,) in (("FULL", "", ""), ("FULL", "OUTER", "")) and not join.args.get("using")
+
+
 def refused_source(node: exp.Expr, part: exp.Expr | None = None) -> tuple[str, str]:
     """Return why what stands in FROM, or in a JOIN, leads to no keys, and what to write instead."""
     if node.args.get("pivots"):
@@ -773,7 +817,7 @@ def refused_source(node: exp.Expr, part: exp.Expr | None = None) -> tuple[str, s
     kind = "" if part is None else str(part.args.get("side") or part.args.get("method") or "").upper()
     return {
         "RIGHT": ("a RIGHT JOIN", "LEFT JOIN with the tables the other way round"),
-        "FULL": ("a FULL JOIN", "LEFT JOIN, and the rows of the other table by UNION ALL and ANTI JOIN"),
+        "FULL": ("a FULL JOIN", f"a FULL JOIN … ON of two tables, first in FROM, or {OF_A_VIEW}"),
         "NATURAL": ("a NATURAL JOIN", "JOIN … USING (…)"),
     }.get(kind, ("a join within a join", OF_A_VIEW))
 
