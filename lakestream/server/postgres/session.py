@@ -429,7 +429,8 @@ class LakeSession(BaseSession):
         state = State(self.database, before, self.cursors.rows())
         async with self.limited():
             rows = await self._catalog.ask(tree, state, found)
-        self._set(changed)
+        if rows.num_rows:
+            self._set(changed)
         return Answer.of(rows)
 
     async def _seen(self, what: str) -> Seen:

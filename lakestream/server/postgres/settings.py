@@ -128,11 +128,14 @@ class SessionSettings:
 
 
 def set_in(tree: exp.Expr) -> list[Change]:
-    """Return what a query sets by ``set_config()``. Raises PgError where only running it could tell."""
+    """Return what a query sets by ``set_config()`` where it has a row.
+
+    Raises PgError where only running it could tell what it sets.
+    """
     calls = [one for one in tree.find_all(exp.Anonymous) if one.name.lower() == "set_config"]
-    is_plain = {name for name, part in tree.args.items() if part} == {"expressions"}
-    if calls and not (is_plain and all(_is_selected(one, tree) for one in calls)):
-        raise refusal("0A000", "NOT_SUPPORTED: set_config() within a query", "SELECT set_config(…) by itself")
+    if not all(isinstance(tree, exp.Select) and _is_selected(one, tree) for one in calls):
+        hint = "SELECT set_config(…), as a column by itself"
+        raise refusal("0A000", "NOT_SUPPORTED: set_config() within an expression", hint)
     return [_of_call(one) for one in calls]
 
 

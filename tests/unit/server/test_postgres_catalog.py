@@ -52,6 +52,11 @@ def test_every_relation_is_there_with_its_columns() -> None:
         ("SELECT * FROM (SELECT current_database(), max(oid) FROM pg_am) q", "current_database max"),
         ("SELECT ctid, xmin, t.tableoid FROM pg_class t", "ctid xmin tableoid"),
         ("SELECT typinput, typsend FROM pg_type", "typinput typsend"),
+        ("SELECT oid = 1, -relnatts, relname || 'x', upper(relname) = 'A' AND true FROM pg_class", "????"),
+        ("SELECT oid IN (1), relname LIKE 'a', oid BETWEEN 1 AND 2, NOT true FROM pg_class", "????"),
+        ('SELECT relname COLLATE "C", reloptions[1], relname IS NULL FROM pg_class', "relname reloptions ?"),
+        ("SELECT CASE WHEN true THEN '' ELSE (SELECT amname AS d FROM pg_am) END FROM pg_class", "d"),
+        ('SELECT RelName, oid AS OID, oid AS "Oid" FROM PG_CLASS C WHERE c.OID = 1259', "relname oid Oid"),
     ],
 )
 def test_columns_have_the_names_that_postgresql_gives(
@@ -64,6 +69,22 @@ def test_columns_have_the_names_that_postgresql_gives(
 @pytest.mark.parametrize(
     ("asked", "given"),
     [
+        # pgAdmin
+        ("SELECT 'a' = ANY(ARRAY(SELECT relname FROM pg_class)) FROM pg_am", False),
+        ("SELECT rolname FROM pg_roles r WHERE 'ada' = ANY(ARRAY(WITH RECURSIVE c AS (SELECT rolname, oid "  # noqa: ISC004
+         "FROM pg_roles WHERE oid = r.oid UNION ALL SELECT m.rolname, a.roleid FROM c JOIN pg_auth_members a "
+         "ON a.member = c.oid JOIN pg_roles m ON m.oid = a.roleid) SELECT rolname FROM c))", "ada"),
+        ("SELECT count(*) FROM pg_am WHERE amname <> ALL(ARRAY(SELECT amname FROM pg_am))", 0),
+        ("SELECT substring('a=1,b=23' FROM 'b=([0-9]*)') FROM pg_am", "23"),
+        ("SELECT substring('a=1' FROM 'b=([0-9]*)') FROM pg_am", None),
+        ("SELECT substring('abc' FROM 'b.') FROM pg_am", "bc"),
+        ("SELECT st.setting FROM pg_show_all_settings() st WHERE st.name = 'bytea_output'", "hex"),
+        ("SELECT count(d.grantee) FROM (SELECT aclexplode(relacl) AS d FROM pg_class) AS acls", 0),
+        ("SELECT count(*) FROM pg_proc WHERE proargtypes = '2281 2281 3615'", 0),
+        ("SELECT pg_catalog.to_char(TIMESTAMPTZ '2026-01-02 13:04:05Z', 'YYYY-MM-DD HH24:MI TZ') FROM pg_am",
+         "2026-01-02 13:04 UTC"),
+        ("SELECT count(*) FROM pg_available_extensions()", 0),
+        ("SELECT datname FROM pg_database WHERE oid > 16383::oid", "main"),
         # pgcli, Npgsql, DataGrip, Grafana
         ("SELECT relname FROM pg_class WHERE relkind = ANY('{r,p}') AND relname = 't'", [("t",)]),
         ("SELECT relname FROM pg_class WHERE oid = ANY('{1259, 2601}') AND relname <> ALL('{pg_am}')",
@@ -84,9 +105,9 @@ def test_columns_have_the_names_that_postgresql_gives(
     ],
 )  # fmt: skip
 def test_what_clients_write_is_understood(
-    ada: psycopg.Connection[Any], asked: str, given: str | list[tuple[Any, ...]]
+    ada: psycopg.Connection[Any], asked: str, given: str | int | list[tuple[Any, ...]] | None
 ) -> None:
-    assert ada.execute(asked).fetchall() == ([(given,)] if isinstance(given, str) else given)
+    assert ada.execute(asked).fetchall() == (given if isinstance(given, list) else [(given,)])
 
 
 def test_parameters_have_the_types_of_the_columns_beside_them() -> None:

@@ -272,6 +272,8 @@ def test_a_setting_that_a_select_sets_holds(
         ("SELECT set_config('jit', relname, false) FROM pg_class", "0A000"),
         ("SELECT CASE WHEN true THEN set_config('jit', 'off', false) END", "0A000"),
         ("SELECT 1 WHERE set_config('jit', 'off', false) = 'off'", "0A000"),
+        ("SELECT x FROM (SELECT set_config('jit', 'off', false) AS x) AS t", "0A000"),
+        ("SELECT set_config('jit', 'off', false) UNION SELECT 'on'", "0A000"),
         ("SELECT set_config('jit', current_user, false)", "0A000"),
         ("SELECT set_config('jit', 'off')", "42883"),
         ("SELECT set_config('client_encoding', 'LATIN1', false)", "0A000"),
@@ -283,6 +285,15 @@ def test_what_a_select_cannot_set_is_refused(ada: psycopg.Connection[Any], query
         ada.execute(query)
     assert refused.value.sqlstate == code
     assert ada.execute("SHOW jit").fetchone() == ("on",)
+
+
+@pytest.mark.parametrize(("name", "value"), [("jit", "off"), ("nosuch", "on")])
+@pytest.mark.parametrize("relation", ["pg_show_all_settings()", "pg_settings AS s"])
+def test_a_select_sets_where_it_has_a_row(
+    ada: psycopg.Connection[Any], relation: str, name: str, value: str
+) -> None:
+    ada.execute(f"SELECT set_config('jit', 'off', false) FROM {relation} WHERE name = '{name}'")
+    assert ada.execute("SHOW jit").fetchone() == (value,)
 
 
 @pytest.mark.parametrize(

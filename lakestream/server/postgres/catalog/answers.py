@@ -9,7 +9,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import duckdb
 import pyarrow as pa
@@ -67,6 +67,7 @@ class Catalog:
         self._seen: Seen | None = None
         self._tables: SystemTables | None = None
         self._functions: frozenset[str] = frozenset()
+        self._of_tables: frozenset[str] = frozenset()
 
     async def ask(self, tree: exp.Query, state: State, seen: Seen) -> pa.Table:
         """Return the rows of a query. Raises PgError."""
@@ -109,9 +110,11 @@ class Catalog:
             tables = self._tables = SystemTables(self._visit, seen)
             self._seen = seen
             found = tables.engine.execute(
-                "SELECT DISTINCT function_name FROM duckdb_functions() WHERE schema_name = ?", [TABLES]
+                "SELECT DISTINCT function_name, function_type FROM duckdb_functions() WHERE schema_name = ?",
+                [TABLES],
             ).fetchall()
-            self._functions = frozenset(name for (name,) in found)
+            self._functions = frozenset(name for name, _ in found)
+            self._of_tables = frozenset(name for name, kind in found if kind == "table_macro")
         tables.engine.execute("SET VARIABLE here = ?", [state.database])
         settings = state.settings
         rows: list[dict[str, object]] = [
@@ -130,7 +133,7 @@ class Catalog:
 
     def _rewritten(self, tree: exp.Query) -> exp.Expr:
         """Return a query of PostgreSQL's as one of the tables and functions that there are."""
-        return _with_system_columns(tree.copy()).transform(self._renamed)
+        return _with_system_columns(_folded(tree.copy())).transform(self._renamed)
 
     def _renamed(self, node: exp.Expr) -> exp.Expr:
         match node:
@@ -138,13 +141,13 @@ class Catalog:
                 return self._table(node)
             case exp.Column():
                 return _column(node)
-            case exp.Any() | exp.Anonymous() if (text := _array_text(node)) is not None:
-                text.replace(elements(text.name, exp.DataType.build(_kind_of_array(text.name))))
-                return self._renamed(node)
-            case exp.Collate():
-                node = node.this.transform(self._renamed)
-            case exp.Operator():
-                node = _operation(node).transform(self._renamed)
+            case exp.Any() | exp.Anonymous() if (among := _quantified(node)) is not None:
+                node = self._among(node, among)
+            case exp.Substring() | exp.EQ() | exp.NEQ():
+                node = self._of_text(node)
+            case exp.Collate() | exp.Operator():
+                inner = node.this if isinstance(node, exp.Collate) else _operation(node)
+                node = inner.transform(self._renamed)
             case exp.GenerateSeries() | exp.ExplodingGenerateSeries():
                 node = _bounded(self._called(node))
             case exp.Cast():
@@ -153,6 +156,29 @@ class Catalog:
                 node = node.expression.transform(self._renamed)
             case _:
                 node = self._called(node)
+        return node
+
+    def _among(self, node: exp.Any | exp.Anonymous, among: exp.Expr) -> exp.Expr:
+        """Return ANY or ALL of an array: one that is written as a text, or made of a query's rows."""
+        first = among.expressions[0] if isinstance(among, exp.Array) and among.expressions else None
+        if isinstance(first, exp.Query):
+            # DuckDB's ANY takes what is an array by its form for one element, and a query for its rows.
+            rows = exp.paren(first.transform(self._renamed))
+            return (exp.Any if isinstance(node, exp.Any) else exp.All)(this=rows)
+        if isinstance(among, exp.Literal) and among.is_string:
+            among.replace(elements(among.name, exp.DataType.build(_kind_of_array(among.name))))
+        return self._called(node)
+
+    def _of_text(self, node: exp.Substring | exp.EQ | exp.NEQ) -> exp.Expr:
+        """Return the part of a text that a pattern finds, or numbers compared with a text of such."""
+        if isinstance(node, exp.Substring):
+            pattern = node.args.get("start")
+            if pattern is None or not pattern.is_string:
+                return self._called(node)
+            return _own_call("substring_by", node.this.transform(self._renamed), pattern.copy())
+        if _is_vector(node.left) and node.right.is_string:
+            numbers = f"{{{','.join(node.right.name.split())}}}"
+            node.right.replace(elements(numbers, exp.DataType.build("bigint")))
         return node
 
     def _table(self, node: exp.Table) -> exp.Expr:
@@ -167,7 +193,7 @@ class Catalog:
         """Return what a function gives as a table; its column has the name that the table has."""
         node.set("db", exp.to_identifier(TABLES) if function(node.this) in self._functions else None)
         alias = node.args.get("alias")
-        if alias is None:
+        if alias is None or function(node.this) in self._of_tables:
             return node
         if not isinstance(node.this, exp.Explode | exp.Unnest | exp.ExplodingGenerateSeries | exp.Anonymous):
             value = node.this.transform(self._renamed)
@@ -177,6 +203,8 @@ class Catalog:
         return node
 
     def _called(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.CurrentTimestamp):  # as a word it would be the column of that name
+            return exp.Anonymous(this="now")
         name = _RENAMED.get(function(node), function(node))
         if isinstance(node, exp.Anonymous) and name in _RENAMED.values():
             node.set("this", name)
@@ -230,13 +258,11 @@ class Catalog:
         return node if kind is None else exp.cast(node.this.transform(self._renamed), kind)
 
 
-def _array_text(node: exp.Any | exp.Anonymous) -> exp.Literal | None:
-    """Return the array that is written as a text in ANY or ALL, None where there is none."""
+def _quantified(node: exp.Any | exp.Anonymous) -> exp.Expr | None:
+    """Return what stands in ANY or ALL, None for another function."""
     if isinstance(node, exp.Any):
-        text = node.this.unnest()
-    else:
-        text = node.expressions[0] if node.name.lower() == "all" and node.expressions else None
-    return text if isinstance(text, exp.Literal) and text.is_string else None
+        return cast("exp.Expr", node.this).unnest()
+    return node.expressions[0] if node.name.lower() == "all" and node.expressions else None
 
 
 def _function_named(text: str) -> str:
@@ -255,6 +281,11 @@ def _kind_of_array(text: str) -> str:
 def _is_function(node: exp.Expr) -> bool:
     """Return whether a node is a column with the number of a function."""
     return isinstance(node, exp.Column) and node.name.lower() in columns_of("regproc")
+
+
+def _is_vector(node: exp.Expr) -> bool:
+    """Return whether a node is a column of several numbers, which PostgreSQL compares with a text."""
+    return isinstance(node, exp.Column) and node.name.lower() in columns_of("oidvector")
 
 
 def _column(node: exp.Column) -> exp.Expr:
@@ -283,6 +314,14 @@ def _bounded(series: exp.Expr) -> exp.Expr:
     return series
 
 
+def _folded(tree: exp.Query) -> exp.Query:
+    """Put names without quotes in lower case, as PostgreSQL does: clients find columns by them."""
+    for name in tree.find_all(exp.Identifier):
+        if not name.args.get("quoted"):
+            name.set("this", name.name.lower())
+    return tree
+
+
 def _with_system_columns(tree: exp.Query) -> exp.Query:
     """Put values in the place of the columns that every table of PostgreSQL has beside its own."""
     for column in [column for column in tree.find_all(exp.Column) if column.name.lower() in _SYSTEM_COLUMNS]:
@@ -306,9 +345,9 @@ def _table_number(column: exp.Column) -> int:
     return found.number if found else 0
 
 
-def _own_call(name: str, argument: exp.Expr) -> exp.Expr:
+def _own_call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Dot(
-        this=exp.to_identifier(TABLES), expression=exp.Anonymous(this=name, expressions=[argument])
+        this=exp.to_identifier(TABLES), expression=exp.Anonymous(this=name, expressions=[*arguments])
     )
 
 

@@ -144,6 +144,7 @@ CREATE MACRO pg.pg_statistics_obj_is_visible(object) AS true;
 CREATE MACRO pg.pg_is_other_temp_schema(object) AS false;
 CREATE MACRO pg.pg_my_temp_schema() AS 0;
 CREATE MACRO pg.pg_is_in_recovery() AS false;
+CREATE MACRO pg.pg_is_wal_replay_paused() AS false;
 CREATE MACRO pg.pg_get_expr(node, object) AS NULL::VARCHAR, (node, object, pretty) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_viewdef(object) AS NULL::VARCHAR, (object, pretty) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_constraintdef(object) AS NULL::VARCHAR, (object, pretty) AS NULL::VARCHAR;
@@ -162,6 +163,10 @@ CREATE MACRO pg.pg_partition_tree(object) AS TABLE
 CREATE MACRO pg.pg_tablespace_size(object) AS NULL::BIGINT;
 CREATE MACRO pg.array_remove(list, element) AS [one FOR one IN list IF one IS DISTINCT FROM element];
 CREATE MACRO pg.pg_get_functiondef(object) AS NULL::VARCHAR;
+CREATE MACRO pg.pg_get_ruledef(object) AS NULL::VARCHAR, (object, pretty) AS NULL::VARCHAR;
+CREATE MACRO pg.pg_blocking_pids(process) AS []::INTEGER[];
+CREATE MACRO pg.pg_available_extensions() AS TABLE
+    SELECT NULL::VARCHAR AS name, NULL::VARCHAR AS default_version, NULL::VARCHAR AS comment WHERE false;
 CREATE MACRO pg.pg_get_triggerdef(object) AS NULL::VARCHAR, (object, pretty) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_statisticsobjdef_columns(object) AS NULL::VARCHAR;
 CREATE MACRO pg.pg_get_partkeydef(object) AS NULL::VARCHAR;
@@ -202,6 +207,17 @@ CREATE MACRO pg.parse_ident(name) AS [
     FOR part IN regexp_extract_all(name, '"([^"]|"")+"|[^".]+')
 ];
 CREATE MACRO pg.age(transaction) AS 1;
+CREATE MACRO pg.aclexplode(rights) AS
+    unnest([]::STRUCT(grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN)[]);
+CREATE MACRO pg.acldefault(kind, owner) AS []::VARCHAR[];
+CREATE MACRO pg.bpchar(value) AS value::VARCHAR;
+CREATE MACRO pg.host(address) AS address::VARCHAR;
+CREATE MACRO pg.encode(bytes, form) AS CASE form
+    WHEN 'hex' THEN lower(hex(bytes::BLOB)) WHEN 'base64' THEN base64(bytes::BLOB) ELSE bytes::VARCHAR END;
+CREATE MACRO pg.to_char(instant, form) AS strftime(instant, replace(replace(replace(replace(replace(replace(replace(
+    form, 'YYYY', '%Y'), 'MM', '%m'), 'DD', '%d'), 'HH24', '%H'), 'MI', '%M'), 'SS', '%S'), 'TZ', 'UTC'));
+CREATE MACRO pg.substring_by(text, pattern) AS
+    CASE WHEN regexp_matches(text, pattern) THEN regexp_extract(text, pattern, contains(pattern, '(')::INTEGER) END;
 CREATE MACRO pg.quote_literal(value) AS '''' || replace(value::VARCHAR, '''', '''''') || '''';
 CREATE MACRO pg.txid_current() AS 1;
 -- DuckDB's grammar has grown out of PostgreSQL's, and so have its keywords.

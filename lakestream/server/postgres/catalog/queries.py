@@ -120,20 +120,33 @@ def as_named(tree: exp.Query) -> exp.Query:
     return named
 
 
+_WITHOUT_NAME = (exp.Literal, exp.Null, exp.Boolean, exp.Binary, exp.Unary, exp.In, exp.Between)
+"""What has no name in PostgreSQL, where it is not written as the call of a function."""
+
+
 def name_of(node: exp.Expr) -> str:
     """Return what PostgreSQL calls a column: its function, or what a cast is of; empty for nothing."""
     match node:
         case exp.Cast():
             return name_of(node.this) or _type_named(node.to)
-        case exp.Paren() | exp.Window() | exp.Filter() | exp.WithinGroup() | exp.Dot():
+        case (
+            exp.Dot()
+            | exp.Paren()
+            | exp.Window()
+            | exp.Filter()
+            | exp.WithinGroup()
+            | exp.Collate()
+            | exp.Bracket()
+        ):
             return name_of(node.expression if isinstance(node, exp.Dot) else node.this)
         case exp.Case():
             default = node.args.get("default")
-            return name_of(default) if isinstance(default, exp.Column | exp.Dot | exp.Func) else "case"
+            named = isinstance(default, exp.Column | exp.Dot | exp.Func | exp.Subquery) and name_of(default)
+            return named or "case"
         case exp.Subquery():
             return name_of(node.selects[0]) if node.selects else ""
-        case exp.Literal() | exp.Null() | exp.Boolean():
-            return ""
+        case exp.Condition() if isinstance(node, _WITHOUT_NAME):
+            return _written(node)
         case _:
             return _called(node) or node.alias_or_name
 
@@ -158,8 +171,14 @@ _OWN_NAMES = {
 
 def _called(node: exp.Expr) -> str:
     """Return the name that PostgreSQL writes a function with."""
-    written = _CALL.match(node.sql(dialect="postgres")) if isinstance(node, exp.Func) else None
-    return written[1].lower() if written else function(node)
+    return _written(node) or function(node)
+
+
+def _written(node: exp.Expr) -> str:
+    """Return the name of a function that PostgreSQL writes as a call, empty for an operator."""
+    is_call = isinstance(node, exp.Func) and not isinstance(node, exp.Connector)
+    written = _CALL.match(node.sql(dialect="postgres")) if is_call else None
+    return written[1].lower() if written else ""
 
 
 def kind_of(kind: exp.Expr | None) -> str:

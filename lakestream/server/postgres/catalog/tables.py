@@ -126,7 +126,13 @@ class SystemTables:
                 {"oid": number, "nspname": name, "nspowner": _OWNER} for name, number in spaces.items()
             ),
             "pg_database": [
-                {"oid": 5, "datname": visit.database, "datdba": _OWNER, "encoding": 6, "datallowconn": True}
+                {
+                    "oid": _FIRST,
+                    "datname": visit.database,
+                    "datdba": _OWNER,
+                    "encoding": 6,
+                    "datallowconn": True,
+                }
                 | {"datlocprovider": "c", "datconnlimit": -1, "dattablespace": 1663}
                 | {"datcollate": "C", "datctype": "C"}
             ],
