@@ -136,6 +136,16 @@ def without_java() -> Iterator[None]:
         yield
 
 
+def evaluator() -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB that evaluates queries over tables of its own.
+
+    By what DuckDB 2.0.0 knows of their values it leaves out groups: of those that meet ``sum(x) > 4`` too.
+    """
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'; SET disabled_optimizers = 'statistics_propagation'")
+    return connection
+
+
 @dataclass
 class Reopened:
     """A lake that goes on in the same process or in a new one, as is drawn; a context manager."""
@@ -210,8 +220,7 @@ class World:
 
     def database(self) -> duckdb.DuckDBPyConnection:
         """Return the tables as DuckDB has them."""
-        connection = duckdb.connect()
-        connection.execute("SET TimeZone = 'UTC'")
+        connection = evaluator()
         for statement in TABLES.replace(" COMPOSITE KEY", "").replace("TIMESTAMP", "TIMESTAMPTZ").split(";"):
             connection.execute(statement)
         for name, rows in self.rows.items():

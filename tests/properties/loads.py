@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import duckdb
 import pyarrow as pa
 
 from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from tests.properties.followed import POINTS, in_order
+from tests.properties.followed import POINTS, evaluator, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,8 +45,7 @@ class Load(ABC):
 
     def expected(self, query: str) -> list[tuple[Any, ...]]:
         """Return what DuckDB gives of a query."""
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
+        with evaluator() as connection:
             connection.execute(self.TABLES.replace(" COMPOSITE KEY", "").replace("TIMESTAMP", "TIMESTAMPTZ"))
             for name, rows in self.rows.items():
                 for row in rows.values():

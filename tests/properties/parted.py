@@ -20,17 +20,17 @@ from random import Random
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake, Settings
-from tests.properties.followed import START, run_histories
+from tests.properties.followed import START, evaluator, run_histories
 from tests.properties.wide import alike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import duckdb
     from pyspark.sql import SparkSession
 
 UNTOLD = ("", "__HIVE_DEFAULT_PARTITION__")
@@ -327,8 +327,7 @@ class World:
 
     def database(self) -> duckdb.DuckDBPyConnection:
         """Return the tables as DuckDB has them."""
-        connection = duckdb.connect()
-        connection.execute("SET TimeZone = 'UTC'")
+        connection = evaluator()
         for name, rows in self.rows.items():
             connection.register(f"rows_{name}", pa.Table.from_pylist([*rows.values()], self.schema))
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows_{name}")

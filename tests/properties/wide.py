@@ -35,7 +35,7 @@ from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError, StreamError
 from lakestream.language.folders import UNTOLD
-from tests.properties.followed import POINTS, START, Reopened, plain, run_histories
+from tests.properties.followed import POINTS, START, Reopened, evaluator, plain, run_histories
 from tests.properties.shapes import SHAPES, SPARK_SHAPES, draw
 
 if TYPE_CHECKING:
@@ -257,8 +257,7 @@ class World:
 
     def database(self) -> duckdb.DuckDBPyConnection:
         """Return the tables as DuckDB has them."""
-        connection = duckdb.connect()
-        connection.execute("SET TimeZone = 'UTC'")  # as Spark's session, whatever the lake's is
+        connection = evaluator()  # in UTC, as Spark's session, whatever the lake's is
         connection.execute("CREATE SCHEMA other")
         for name, full in zip(NAMES, self.names, strict=True):
             connection.register(f"rows_{name}", self.rows_of(name))
