@@ -111,3 +111,13 @@ def test_an_expired_row_does_not_cut_what_is_open_when_a_late_one_comes(
     commits = [_insert((4, 2), (12, 2), (14, 2)), _insert((5, 9)), _insert((7, 2)), _insert((20, 1))]
     found = _output(tmp_path, trigger, "STREAM_OPTIONS(EXPIRED_TIME(8s))", commits)
     assert found == rows
+
+
+def test_an_open_window_that_a_change_touches_begins_where_its_rows_say(tmp_path: Path) -> None:
+    gone = "DELETE FROM p WHERE ts = '2025-01-01 00:00:08'"
+    commits = ["INSERT INTO p VALUES ('2025-01-01 00:00:08', NULL)", _insert((3, 1)), _insert((13, 1)), gone]
+    options = "STREAM_OPTIONS(IGNORE_DISORDER | DELETE_RECALC | WATERMARK(4s))"
+    found = _output(
+        tmp_path, "STATE_WINDOW(v) EXTEND(2)", options, [*commits, _insert((50, 9)), _insert((59, 9))]
+    )
+    assert found == [(3, 13, 2)]

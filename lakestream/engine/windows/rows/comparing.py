@@ -75,7 +75,7 @@ class Comparing:
         """Return a late group's cut and what was ``shown`` without the closed windows that stay.
 
         Those hold no change, are as they were cut before it (``was``), and overlap none that is not so. An
-        open one that is as it was keeps the start that is known.
+        open one that no change touches keeps the start that is known.
         """
         now, before = self._both(group, found, shown)
         opened = _opened(was)
@@ -83,7 +83,7 @@ class Comparing:
         moves = cut ^ then
         changed = self._around(cut | before | then, lambda of: of in moves or holds(moved, of))
         kept = [
-            {**row, "low": group.goes_on} if self._keeps_start(row, opened) else row
+            {**row, "low": group.goes_on} if self._keeps_start(row, opened - changed) else row
             for row in found
             if not row["closed"] or (row["low"], row["high"]) not in now - changed
         ]
