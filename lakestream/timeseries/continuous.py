@@ -44,13 +44,15 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.compute.tree.series import SeriesQuery
     from lakestream.engine.rounds.wakeups import Alarm
-    from lakestream.language.iotdb.values import DropContinuousQuery
+    from lakestream.language.iotdb.values import BackfillContinuousQuery, DropContinuousQuery
     from lakestream.settings import Settings
     from lakestream.storage.records.definitions import Definitions
     from lakestream.timeseries.points import Writer
     from lakestream.timeseries.series import SeriesReader
 
 _NOTHING = Span(0, 0, "0s")
+MOST_BACKFILLED = 100_000
+"""Executions of one BACKFILL: of an hour each they are eleven years."""
 _UNREAD_RETRY_MICROS = 60_000_000
 """When a query is looked at again whose text could not be read, as one of another version."""
 
@@ -106,7 +108,7 @@ class ContinuousQueries:
                 hint=f"DROP CQ {statement.name} first",
                 place=place,
             )
-        self._check_distance(statement)
+        _check_distance(statement, self.settings.continuous_query_min_every_interval_in_ms)
         check_reach(statement)
         self._check_targets(statement)
         now = to_micros(self.clock.now())
@@ -119,17 +121,6 @@ class ContinuousQueries:
         self.definitions.put_queries([replace(record, next_us=first)])
         warned = "".join(f"\nwarning: {warning}" for warning in warnings(statement))
         return Result(message=f"created CQ {statement.name}, first due at {_shown(first)}{warned}")
-
-    def _check_distance(self, statement: CreateContinuousQuery) -> None:
-        least = self.settings.continuous_query_min_every_interval_in_ms
-        every = statement.distance
-        if not every.months and every.micros < least * 1_000:
-            raise StatementError(
-                "CQ_INVALID",
-                f"Every interval [{every.micros / 1_000:g}] should not be lower than the "
-                f"`continuous_query_minimum_every_interval` [{least}] configured.",
-                place=place_of(statement.place),
-            )
 
     def _check_targets(self, statement: CreateContinuousQuery) -> None:
         """Refuse a target that nothing can be written to; one with placeholders is known when it is due."""
@@ -155,19 +146,46 @@ class ContinuousQueries:
 
     def drop(self, statement: DropContinuousQuery) -> Result:
         """DROP CQ; what it wrote stays. Raises StatementError CQ_NOT_FOUND."""
-        name = statement.name
-        if self.definitions.query(name) is None:
-            known = [record.name for record in self.definitions.queries()]
+        name = _named(self.definitions, statement).name
+        self.definitions.remove_query(name)
+        self._forget(name)
+        return Result(message=f"dropped CQ {name}")
+
+    def backfill(self, statement: BackfillContinuousQuery) -> Result:
+        """BACKFILL CQ: the executions that read of a range are due now, one by one, before what comes next.
+
+        It takes the place of another one that is under way. Raises StatementError CQ_NOT_FOUND, CQ_INVALID.
+        """
+        record = _named(self.definitions, statement)
+        _, timing = self._of(record)
+        resume, now = record.resume_us or record.next_us, to_micros(self.clock.now())
+        bounds = [
+            instant_micros(at, now, self.zone) if at is not None else timing.range_of(resume)[0]
+            for at in (statement.start, statement.end)
+        ]
+        first, until = timing.covering(bounds[0], bounds[1])
+        until = min(until, resume)
+        count = timing.skipped(first, until) + 1 if first < until else 0
+        if not 0 < count <= MOST_BACKFILLED:
             raise StatementError(
-                "CQ_NOT_FOUND",
-                f"there is no CQ {name}",
-                hint=did_you_mean(name, known),
+                "CQ_INVALID",
+                f"{count:,} executions of CQ {record.name} read of that range before the next one, due at "
+                f"{_shown(resume)}; there may be 1 to {MOST_BACKFILLED:,}",
                 place=place_of(statement.place),
             )
-        self.definitions.remove_query(name)
+        filling = replace(
+            record, uuid=uuid4().hex, next_us=first, backfill_until_us=until, resume_us=resume, series=None
+        )
+        self.definitions.put_queries([replace(filling, versions={})])
+        self._forget(record.name)
+        said = (
+            f"{count:,} executions are due, from {_shown(first)} on, before the next one at {_shown(resume)}"
+        )
+        return Result(message=f"backfilling CQ {record.name}: {said}")
+
+    def _forget(self, name: str) -> None:
         for kept in (self._until, self._retry_at):
             kept.pop(name, None)
-        return Result(message=f"dropped CQ {name}")
 
     def show(self) -> Result:
         """SHOW CQS: by name; the columns behind State are lakestream's own."""
@@ -176,7 +194,7 @@ class ContinuousQueries:
             (
                 record.name,
                 record.sql,
-                "ACTIVE",
+                "ACTIVE" if record.backfill_until_us is None else "BACKFILLING",
                 from_micros(record.next_us),
                 None if record.last_us is None else from_micros(record.last_us),
                 record.skipped,
@@ -311,19 +329,9 @@ class ContinuousQueries:
         return CommitTag(f"lakestream:cq:{record.uuid}", record.next_us, metadata)
 
     def _succeeded(self, record: QueryRecord, timing: Resample) -> None:
-        following = timing.following(record.next_us, to_micros(self.clock.now()))
-        skipped = record.skipped + timing.skipped(record.next_us, following)
         self._retry_at.pop(record.name, None)
-        done = replace(
-            record,
-            next_us=following,
-            last_us=record.next_us,
-            skipped=skipped,
-            last_error=None,
-            series=None,
-            versions={},
-        )
-        self.definitions.renew_queries([done])
+        done = replace(record, last_us=record.next_us, last_error=None, series=None, versions={})
+        self.definitions.renew_queries([_following(done, timing, to_micros(self.clock.now()))])
 
     def _failed(self, attempt: _Attempt, error: LakestreamError) -> None:
         record = replace(attempt.record, last_error=str(error))
@@ -348,6 +356,44 @@ class ContinuousQueries:
             assert isinstance(statement, CreateContinuousQuery)
             self._read[record.uuid] = statement, timing_of(record, statement)
         return self._read[record.uuid]
+
+
+def _named(definitions: Definitions, statement: DropContinuousQuery | BackfillContinuousQuery) -> QueryRecord:
+    """Return the query that a statement names. Raises StatementError CQ_NOT_FOUND."""
+    record = definitions.query(statement.name)
+    if record is None:
+        known = [record.name for record in definitions.queries()]
+        raise StatementError(
+            "CQ_NOT_FOUND",
+            f"there is no CQ {statement.name}",
+            hint=did_you_mean(statement.name, known),
+            place=place_of(statement.place),
+        )
+    return record
+
+
+def _check_distance(statement: CreateContinuousQuery, least: int) -> None:
+    every = statement.distance
+    if not every.months and every.micros < least * 1_000:
+        raise StatementError(
+            "CQ_INVALID",
+            f"Every interval [{every.micros / 1_000:g}] should not be lower than the "
+            f"`continuous_query_minimum_every_interval` [{least}] configured.",
+            place=place_of(statement.place),
+        )
+
+
+def _following(record: QueryRecord, timing: Resample, now_us: int) -> QueryRecord:
+    """Return a query that has done the execution due next."""
+    until, resume = record.backfill_until_us, record.resume_us
+    if until is None or resume is None:
+        following = timing.following(record.next_us, now_us)
+        skipped = record.skipped + timing.skipped(record.next_us, following)
+        return replace(record, next_us=following, skipped=skipped)
+    following = timing.after(record.next_us)
+    if following < until:
+        return replace(record, next_us=following)
+    return replace(record, next_us=resume, backfill_until_us=None, resume_us=None)
 
 
 def _begun(record: QueryRecord) -> Snapshot | None:

@@ -276,6 +276,7 @@ class TreeEngine:
             values.QueryTree: self._query,
             values.CreateContinuousQuery: self.queries.create,
             values.DropContinuousQuery: self.queries.drop,
+            values.BackfillContinuousQuery: self.queries.backfill,
             values.ShowContinuousQueries: lambda _: self.queries.show(),
             values.CreateTrigger: self.triggers.create,
             values.DropTrigger: self.triggers.drop,

@@ -63,6 +63,13 @@ class Resample:
         """Return how many instants lie between two of them, neither included."""
         return max(0, self._number_from(following_us) - self._number_from(due_us) - 1)
 
+    def covering(self, start_us: int, end_us: int) -> tuple[int, int]:
+        """Return the first due instant that reads of a range of event time, and the first one behind it."""
+        return (
+            self.after(shifted(start_us, self.end, 1, self.zone)),
+            self.after(shifted(end_us, self.start, 1, self.zone) - 1),
+        )
+
     def range_of(self, due_us: int) -> tuple[int, int]:
         """Return the half-open range of event time that the execution due at an instant reads."""
         bounds = [shifted(due_us, offset, -1, self.zone) for offset in (self.start, self.end)]

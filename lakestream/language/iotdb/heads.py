@@ -17,6 +17,8 @@ HEADS: tuple[tuple[str, ...], ...] = (
     ("DELETE", "DATABASE"),
     ("DROP", "CQ"),
     ("DROP", "CONTINUOUS", "QUERY"),
+    ("BACKFILL", "CQ"),
+    ("BACKFILL", "CONTINUOUS", "QUERY"),
     ("DROP", "TRIGGER"),
     ("SHOW", "TIMESERIES"),
     ("SHOW", "CQS"),

@@ -12,6 +12,7 @@ from lakestream.language.iotdb.checks import check_continuous_query
 from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_instant, read_node, read_path, read_span
 from lakestream.language.iotdb.select import read_number, read_select
 from lakestream.language.iotdb.values import (
+    BackfillContinuousQuery,
     CountTree,
     CreateContinuousQuery,
     CreateTimeseries,
@@ -324,6 +325,16 @@ def _drop_cq(reader: Reader) -> DropContinuousQuery:
     return DropContinuousQuery(name, reader.fragment(first, reader.at))
 
 
+def _backfill_cq(reader: Reader) -> BackfillContinuousQuery:
+    first = reader.at
+    name = _own_name(reader, "the name of a continuous query")
+    place = reader.fragment(first, reader.at)
+    reader.expect("FROM")
+    start = read_instant(reader, "the start")
+    end = read_instant(reader, "the end") if reader.accept("TO") else None
+    return BackfillContinuousQuery(name, start, end, place)
+
+
 # --- triggers -------------------------------------------------------------------------------------
 
 
@@ -385,6 +396,8 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], TreeStatement]] = {
     ("DROP", "DATABASE"): _drop_database,
     ("DROP", "CQ"): _drop_cq,
     ("DROP", "CONTINUOUS", "QUERY"): _drop_cq,
+    ("BACKFILL", "CQ"): _backfill_cq,
+    ("BACKFILL", "CONTINUOUS", "QUERY"): _backfill_cq,
     ("DROP", "TRIGGER"): _drop_trigger,
     ("INSERT", "INTO"): _insert,
     ("SHOW", "DATABASES"): lambda _: ShowTreeDatabases(),

@@ -233,6 +233,16 @@ class DropContinuousQuery:
 
 
 @dataclass(frozen=True)
+class BackfillContinuousQuery:
+    """``BACKFILL CQ id FROM start [TO end]``: event times, half-open; None: up to what comes next."""
+
+    name: str
+    start: Instant | Now
+    end: Instant | Now | None
+    place: Fragment
+
+
+@dataclass(frozen=True)
 class ShowContinuousQueries:
     """``SHOW CQS``."""
 
@@ -277,6 +287,7 @@ TreeStatement = (
     | QueryTree
     | CreateContinuousQuery
     | DropContinuousQuery
+    | BackfillContinuousQuery
     | ShowContinuousQueries
     | CreateTrigger
     | DropTrigger

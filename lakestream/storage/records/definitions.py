@@ -22,6 +22,8 @@ class QueryRecord:
     ``last_us`` is that of the last one that succeeded, None before the first; ``skipped`` counts instants
     that DISCARD dropped. ``series`` and ``versions`` are the snapshot of the tree that an execution which has
     begun reads: up to which series, and each table, by path, at which version; None and empty before.
+    Under BACKFILL the instants before ``backfill_until_us`` are done one by one, and then goes on what
+    comes at ``resume_us``; None: nothing is filled. A new ``uuid`` tells these executions from those before.
     """
 
     uuid: str
@@ -36,6 +38,8 @@ class QueryRecord:
     last_error: str | None = None
     series: int | None = None
     versions: dict[str, int] = field(default_factory=dict)
+    backfill_until_us: int | None = None
+    resume_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ QUERY_COLUMNS = {
     "last_error": "string",
     "series": "bigint",
     "versions": "string",
+    "backfill_until_us": "bigint",
+    "resume_us": "bigint",
 }
 TRIGGER_COLUMNS = {
     "uuid": "string",

@@ -79,7 +79,7 @@ def test_old_and_new_rows_are_put_together(tmp_path: Path) -> None:
 
 def test_a_table_of_an_older_lakestream_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
     path = layout(tmp_path).system_path("continuous_queries")
-    lately = {"series", "versions"}
+    lately = {"series", "versions", "backfill_until_us", "resume_us"}
     old = {name: kind for name, kind in QUERY_COLUMNS.items() if name not in lately}
     KeyedTable(path, old, "name").put([{**asdict(QUERY), "name": "old"}])
     ours, theirs = Definitions(layout(tmp_path)), Definitions(layout(tmp_path))
