@@ -159,9 +159,9 @@ class StreamStatements:
                     self._refuse_no_view(record, name)
                 found[record.uuid] = record, name
         for record, _ in found.values():
+            if statement.is_view:  # first: without the view nobody would know whose table it was
+                self.at.catalog.drop_table(*record.output.split(".", 1), if_exists=True)
             self.remove(record)
-            if statement.is_view:
-                self.at.catalog.drop_table(*record.output.split(".", 1))
         if not found:
             return Result(message=f"there was no such {what}")
         named = ", ".join(str(name) for _, name in found.values())

@@ -39,6 +39,7 @@ CREATE TABLE d (ts TIMESTAMP, g VARCHAR(4) COMPOSITE KEY, f INT);
 INSERT INTO d VALUES ('2026-01-01 00:00:00', 'x', 2), ('2026-01-01 00:00:00', 'y', 3);
 """
 GENERIC = "Generic LocalFileSystem error: No space left on device (os error 28)"
+DENIED = "Generic LocalFileSystem error: Permission denied (os error 13)"
 Failure = tuple[Callable[[], Exception], set[str]]
 EVERYWHERE = {"files", "delta-rs", "rows"}
 ERRORS: dict[str, Failure] = {
@@ -50,8 +51,8 @@ ERRORS: dict[str, Failure] = {
         lambda: DeltaError(GENERIC),
         {"delta-rs", "rows"},
     ),
-    "of a commit": (lambda: CommitFailedError("Failed to commit: Permission denied"), {"delta-rs"}),
-    "as Arrow says it": (lambda: Exception("C Data interface error: Input/output error"), {"rows"}),
+    "of a commit": (lambda: CommitFailedError(f"Failed to commit transaction: {DENIED}"), {"delta-rs"}),
+    "as Arrow says it": (lambda: Exception(f"C Data interface error: External: {GENERIC}"), {"rows"}),
 }
 """By name, an error and what it comes from."""
 METHODS = ("__init__", "update_incremental", "get_add_actions", "file_uris", "create_checkpoint")
