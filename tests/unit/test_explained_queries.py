@@ -72,7 +72,6 @@ def test_a_table_that_is_not_small_is_sparks_to_read(tmp_path: Path) -> None:
     ("query", "code", "said"),
     [
         ("SELECT nosuch FROM t", "QUERY_INVALID", "there is no column nosuch"),
-        ("SELECT nosuch(v) FROM t", "QUERY_INVALID", "there is no function nosuch"),
         ("SELECT v FROM nosuch", "TABLE_NOT_FOUND", "main.nosuch"),
         ("SELECT v FROM t VERSION AS OF 9", "VERSION_NOT_FOUND", "9"),
         ("SELECT reflect('a', 'b')", "FORBIDDEN", "reflect"),
