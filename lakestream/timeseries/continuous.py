@@ -158,7 +158,8 @@ class ContinuousQueries:
         """
         record = _named(self.definitions, statement)
         _, timing = self._of(record)
-        resume, now = record.resume_us or record.next_us, to_micros(self.clock.now())
+        now = to_micros(self.clock.now())
+        resume = record.next_us if record.resume_us is None else record.resume_us
         bounds = [
             instant_micros(at, now, self.zone) if at is not None else timing.range_of(resume)[0]
             for at in (statement.start, statement.end)
