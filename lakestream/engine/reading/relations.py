@@ -152,8 +152,9 @@ class Relations:
             versions = not self.stream.follows_source and plan.upto - plan.after > 1
             kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
             self.added = kept.here
-            changed = kept.frame
-            if kept.here is not None:  # each counts once
+            if kept.here is None:
+                changed = kept.frame
+            else:  # each counts once
                 counted = kept.here.append_column("_ls_sign", constant(1, kept.here.num_rows))
                 changed = ArrowTransport(self.spark, self.tables).frame(counted)
         else:
