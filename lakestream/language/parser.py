@@ -107,13 +107,14 @@ def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
         from lakestream.language.iotdb.statements import read_one
 
         return read_one(reader.source, number)
-    is_explained = reader.sees("EXPLAIN") and _begins_query(reader.peek(1), reader.peek(2))
+    begins = reader.peek(2) if reader.peek(1).is_symbol("(") else reader.peek(1)
+    is_explained = reader.sees("EXPLAIN") and _begins_query(begins)
     if is_explained:
         reader.take()
     _refuse_rules(reader)
     if error := foreign_query(reader):
         raise error
-    if is_explained or _begins_query(reader.peek(), reader.peek()):
+    if is_explained or _begins_query(reader.peek()):
         query = check_query(reader.rest("a query"))
         return ExplainQuery(query) if is_explained else Query(query)
     if error := foreign_statement(reader):
@@ -126,10 +127,9 @@ def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
     raise _unknown(reader)
 
 
-def _begins_query(word: Word, behind: Word) -> bool:
-    """Return whether a query begins with a word, or in brackets with the one behind it."""
-    first = behind if word.is_symbol("(") else word
-    return first.is_symbol("(") or any(first.is_word(one) for one in _QUERIES)
+def _begins_query(word: Word) -> bool:
+    """Return whether a query, or its bracket, begins with a word."""
+    return word.is_symbol("(") or any(word.is_word(one) for one in _QUERIES)
 
 
 def _unknown(reader: Reader) -> StatementError:

@@ -51,8 +51,9 @@ class SelectStatements:
         said: list[tuple[str, str]] = []
 
         def ask(spark: SparkSession) -> None:
-            said[:] = self._reader(spark, 0).explained(statement.query)
-            self._reader(spark, 0).frame(statement.query)
+            reader = self._reader(spark, 0)
+            said[:] = reader.explained(statement.query)
+            reader.frame(statement.query)
 
         self.at.spark.check()
         why = self.at.small.why_spark(ask, small=True)

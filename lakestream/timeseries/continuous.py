@@ -175,9 +175,15 @@ class ContinuousQueries:
                 place=place_of(statement.place),
             )
         filling = replace(
-            record, uuid=uuid4().hex, next_us=first, backfill_until_us=until, resume_us=resume, series=None
+            record,
+            uuid=uuid4().hex,
+            next_us=first,
+            backfill_until_us=until,
+            resume_us=resume,
+            series=None,
+            versions={},
         )
-        self.definitions.put_queries([replace(filling, versions={})])
+        self.definitions.put_queries([filling])
         self._forget(record.name)
         said = (
             f"{count:,} executions are due, from {_shown(first)} on, before the next one at {_shown(resume)}"

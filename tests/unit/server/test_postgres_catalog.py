@@ -57,6 +57,7 @@ def test_every_relation_is_there_with_its_columns() -> None:
         ('SELECT relname COLLATE "C", reloptions[1], relname IS NULL FROM pg_class', "relname reloptions ?"),
         ("SELECT CASE WHEN true THEN '' ELSE (SELECT amname AS d FROM pg_am) END FROM pg_class", "d"),
         ('SELECT RelName, oid AS OID, oid AS "Oid" FROM PG_CLASS C WHERE c.OID = 1259', "relname oid Oid"),
+        ('SELECT RelName::text, (OID), "relname"::TEXT FROM pg_class', "relname oid relname"),
     ],
 )
 def test_columns_have_the_names_that_postgresql_gives(

@@ -57,11 +57,11 @@ class Comparing:
         self, group: CutGroup, found: list[dict[str, Any]], shown: list[Window], moved: list[int]
     ) -> bool:
         """Return whether a late group's cut may differ from what was ``shown`` beside where it changed."""
-        if self.stream.cut is not None and self.stream.cut.begins_apart:
+        if self._begins_apart:
             return True  # the output does not say where the open window begins
         now, before = self._both(group, found, shown)
         goes_on = EVER[1] if group.goes_on is None else group.goes_on
-        changed = self._around(now | before, lambda of: holds(moved, of) or of[0] >= goes_on)
+        changed = _around(now | before, lambda of: holds(moved, of) or of[0] >= goes_on)
         return not now ^ before <= changed
 
     def narrowed(
@@ -81,7 +81,7 @@ class Comparing:
         opened = _opened(was)
         cut, then = now | _opened(found), self.firing(group, was, ()) | opened
         moves = cut ^ then
-        changed = self._around(cut | before | then, lambda of: of in moves or holds(moved, of))
+        changed = _around(cut | before | then, lambda of: of in moves or holds(moved, of))
         kept = [
             {**row, "low": group.goes_on} if self._keeps_start(row, opened - changed) else row
             for row in found
@@ -92,20 +92,18 @@ class Comparing:
 
     def _keeps_start(self, row: dict[str, Any], opened: set[Window]) -> bool:
         """Return whether an open window begins where one of ``opened`` did, which rows do not tell."""
-        begins_apart = self.stream.cut is not None and self.stream.cut.begins_apart
-        return begins_apart and not row["closed"] and (row["low"], EVER[1]) in opened
+        return self._begins_apart and not row["closed"] and (row["low"], EVER[1]) in opened
+
+    @property
+    def _begins_apart(self) -> bool:
+        """Whether a window may begin elsewhere than at its first row."""
+        return self.stream.cut is not None and self.stream.cut.begins_apart
 
     def _both(
         self, group: CutGroup, found: list[dict[str, Any]], shown: list[Window]
     ) -> tuple[set[Window], set[Window]]:
         before = {window for window in shown if window[0] >= group.from_us}
         return self.firing(group, found, before), before
-
-    def _around(self, windows: set[Window], is_changed: Callable[[Window], bool]) -> set[Window]:
-        """Return windows that are changed, and all that overlap these, one after the other."""
-        assert self.stream.cut is not None  # by the tick
-        chains = chained(windows) if self.stream.cut.is_disjoint else [[window] for window in windows]
-        return {window for chain in chains if any(map(is_changed, chain)) for window in chain}
 
     def _left(
         self, group: CutGroup, found: list[dict[str, Any]], now: set[Window], shown: set[Window]
@@ -182,6 +180,11 @@ class Comparing:
             if row["closed"] and not same:
                 events.append(Happening(group, *window, WINDOW_CLOSE, low in before, row[closes_with]))
         return events
+
+
+def _around(windows: set[Window], is_changed: Callable[[Window], bool]) -> set[Window]:
+    """Return windows that are changed, and all that overlap these, one after the other."""
+    return {window for chain in chained(windows) if any(map(is_changed, chain)) for window in chain}
 
 
 def _opened(found: Iterable[dict[str, Any]]) -> set[Window]:

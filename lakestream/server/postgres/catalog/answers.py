@@ -75,7 +75,7 @@ class Catalog:
         self._refuse_others(tree)
         engine = tables.engine
         tables.need((schema_of(table), table.name.lower()) for table in tables_of(tree))
-        sql = self._rewritten(as_named(tree)).sql(dialect="duckdb")
+        sql = self._rewritten(as_named(_folded(tree.copy()))).sql(dialect="duckdb")
         running = asyncio.ensure_future(asyncio.to_thread(_rows, engine, sql))
         try:
             return await asyncio.wait_for(asyncio.shield(running), self._seconds or None)
@@ -133,7 +133,7 @@ class Catalog:
 
     def _rewritten(self, tree: exp.Query) -> exp.Expr:
         """Return a query of PostgreSQL's as one of the tables and functions that there are."""
-        return _with_system_columns(_folded(tree.copy())).transform(self._renamed)
+        return _with_system_columns(tree).transform(self._renamed)
 
     def _renamed(self, node: exp.Expr) -> exp.Expr:
         match node:
